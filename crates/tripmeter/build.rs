@@ -1,5 +1,5 @@
-//! Embeds every transport's sidecar and every preset, so that adding one touches no other file, and lists
-//! the systems for the conformance suite.
+//! Embeds every sidecar and preset, so that adding one touches no other file, and lists the systems for the conformance
+//! suite.
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -12,7 +12,7 @@ fn main() -> io::Result<()> {
     let presets = sorted(&root.join("presets"))?.into_iter();
     embed(&mut code, "PRESETS", presets.filter(|file| file.extension().is_some_and(|ending| ending == "toml")));
     let out = env::var("OUT_DIR").expect("cargo sets it");
-    // The program's own, for libraries to find: see `os/for_this_user.rs` of the engine.
+    // Symbols of the program that libraries must find: see `os/for_this_user.rs` of the engine.
     for symbol in ["umask", "fchmod"] {
         println!("cargo::rustc-link-arg-bins=-Wl,--undefined={symbol},--export-dynamic-symbol={symbol}");
     }
@@ -20,7 +20,7 @@ fn main() -> io::Result<()> {
     fs::write(Path::new(&out).join("embedded.rs"), code)
 }
 
-/// Calls the macro `systems!` of the conformance suite with a name for a test and the name of each system.
+/// Call of the conformance suite's macro `systems!`, with a test name and the name of each system.
 fn systems(folders: &[PathBuf]) -> String {
     let mut list = String::new();
     for folder in folders.iter().filter(|folder| folder.join("transport.toml").is_file()) {
@@ -30,7 +30,7 @@ fn systems(folders: &[PathBuf]) -> String {
     format!("systems! {{\n{list}}}\n")
 }
 
-/// The contents of a folder; a change in it runs this script again.
+/// Sorted contents of a folder; a change in it runs this script again.
 fn sorted(folder: &Path) -> io::Result<Vec<PathBuf>> {
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut paths = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
@@ -38,7 +38,7 @@ fn sorted(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Declares a list of pairs of file stem and text.
+/// Declares a list of pairs: file stem and text.
 fn embed(code: &mut String, name: &str, files: impl Iterator<Item = PathBuf>) {
     let mut list = String::new();
     for file in files {

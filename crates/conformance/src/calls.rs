@@ -1,4 +1,4 @@
-//! Calls by several clients: in a closed loop by every wait, at a fixed rate and in bursts. Round trips at a rate.
+//! Calls of several clients, in a closed loop, at a fixed rate and in bursts; round trips at a rate.
 
 use crate::figures::{count, counts, times, value};
 use crate::samples::sample_rows;
@@ -8,9 +8,8 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::trial::Trial;
 
-/// Clients.
 const CLIENTS: u64 = 3;
-/// Calls of each.
+/// Calls per client.
 const CALLS: u64 = 40;
 
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
@@ -70,7 +69,7 @@ fn check_calls(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadRes
     faults.check(timed && within, || format!("{place}: {trial:?}"));
     let longer = response.is_none_or(|response| response.mean >= service.mean);
     faults.check(longer, || format!("{place}: {trial:?}"));
-    // No client makes a call before the one before has ended.
+    // Each client makes its next call only after the one before has ended.
     let calling_ns = service.mean * succeeded as f64;
     faults.check(calling_ns <= (count(trial, Figure::Duration) * clients) as f64 * 1.01, || {
         format!("{place}: {trial:?}")

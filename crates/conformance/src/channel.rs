@@ -1,4 +1,4 @@
-//! Messages at a fixed rate, on several topics, of several publishers and to several followers, and the same nearly at once.
+//! Messages at a fixed rate and in bursts: on several topics, from several publishers, to several followers.
 
 use crate::figures::{LatencyFigures, count, counts, followers, publishers, times, times_at};
 use crate::samples::sample_rows;
@@ -9,17 +9,16 @@ use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::trial::Trial;
 
-/// Topics in the part for messages at a fixed rate.
+/// Topics of the part at a fixed rate.
 const TOPICS: u64 = 3;
-/// Messages of each.
+/// Messages per topic or publisher.
 const PUBLISHED: u64 = 40;
-/// Publishers in the part for several of one topic.
+/// Publishers of one topic.
 const PUBLISHERS: u64 = 2;
-/// Followers in the part for several.
 const FOLLOWERS: u32 = 3;
 /// A slow rate, and bursts: 40 messages within 2 ms.
 const RATES: &str = "500,20000,21000,22000";
-/// How long a receive sleeps at the most before it looks around. A message that is there must not wait for that.
+/// Longest sleep of a receive before it polls again. A message that is there must not wait for it.
 const LOOKING_NS: f64 = 50e6;
 
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
@@ -38,7 +37,7 @@ pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     }
     if variant.declared.fan_out {
         let followers = format!("{keys}followers = {FOLLOWERS}\ntopics = 2\nrate = \"500\"");
-        // They share CPUs: none of them polls where it can do without.
+        // The followers share CPUs, so none of them polls if the transport can wait otherwise.
         let sleeps = variant.declared.waits.iter().any(|wait| *wait != Wait::Poll);
         let waits = variant.waits(false).iter().filter(|wait| **wait != Wait::Poll || !sleeps);
         all.extend(waits.map(|wait| PlannedPart::new(variant, "subscribers", *wait, &followers, check_followers)));
@@ -46,7 +45,6 @@ pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     all
 }
 
-/// Checks every trial of every payload.
 fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
     let rates = plan.workload.loads.len();
@@ -63,8 +61,8 @@ fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {
         let of_kind = trials.filter(move |trial| (trial.load.hz() > Some(500.0)) == is_burst);
         of_kind.filter_map(|trial| times(trial, Figure::Service).map(of)).reduce(f64::min)
     };
-    // A machine that is too busy for bursts is too busy for a slow rate, too, or not for all six of them. Where only the
-    // last message of a burst waits, the longest time shows it.
+    // A machine too busy for bursts is too busy for a slow rate, or not for all six bursts. If only the last message of
+    // a burst waits, only the maximum shows it.
     let median: fn(LatencyFigures) -> f64 = |time| time.median;
     for (figure, of) in [("median", median), ("max", |time| time.max)] {
         if let (Some(slow), Some(burst)) = (least(false, of), least(true, of)) {
@@ -78,7 +76,7 @@ fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {
 fn check_flow(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadResult, trial: &Trial) {
     let (place, may_lose) = (outcome.place(cell), outcome.may_lose);
     let Counts { sent, received, lost, late, duplicated, reordered, damaged } = counts(trial);
-    // A burst may fill a buffer before the first message of a topic; at the slow rate each topic arrives.
+    // A burst may fill a buffer before the first message of a topic; at the slow rate every topic arrives.
     let is_burst = trial.load.hz() > Some(500.0);
     let topics = outcome.plan.workload.topology.topics;
     let is_lost = |topic: u32| trial.counts(&Stream::topic(&topic.to_string())).received == 0;
@@ -87,7 +85,7 @@ fn check_flow(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadResu
     let published = u64::from(outcome.plan.workload.links()) * PUBLISHED;
     let whole = sent == published && received + lost + late + damaged == sent;
     faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
-    // The loopback may reorder what a thread sends from several CPUs.
+    // The loopback may reorder messages that a thread sends from several CPUs.
     let before_sent = count(trial, Figure::BeforeSent);
     let odd = duplicated + damaged + before_sent + if may_lose { 0 } else { reordered };
     faults.check(odd == 0, || format!("{place}: {trial:?}"));
@@ -97,7 +95,7 @@ fn check_flow(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadResu
     else {
         return faults.check(may_lose && is_burst, || format!("{place}: no figures"));
     };
-    // What came before it was sent, as a repetition may, has no latency.
+    // A message received before it was sent, as a repetition may be, has no latency.
     let timed = received - before_sent;
     let counted = (response.samples, service.samples, lateness.samples) == (timed, timed, sent);
     faults.check(counted, || format!("{place}: samples of {trial:?}"));
@@ -108,7 +106,7 @@ fn check_flow(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadResu
     faults.check(outcome.has_cost(trial), || format!("{place}: {trial:?}"));
 }
 
-/// As [`check`], and the counts of the publishers add up to the counts of all.
+/// Also checks that the counts of the publishers add up to those of all.
 fn check_publishers(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     for trial in outcome.result.cells.iter().flat_map(|cell| &cell.trials) {
         let publishers = publishers(trial);
@@ -121,7 +119,7 @@ fn check_publishers(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     check(faults, outcome);
 }
 
-/// As [`check`], and no message is received that a follower lacks, or earlier than each has it.
+/// Also checks that each follower has every received message, and none later than the time recorded for all.
 fn check_followers(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     for trial in outcome.result.cells.iter().flat_map(|cell| &cell.trials) {
         let what = || format!("{}: {trial:?}", outcome.result.name);

@@ -1,4 +1,4 @@
-//! Figures of a trial, as the suite looks at them.
+//! Access to the figures of a trial.
 
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
@@ -8,30 +8,20 @@ use tripmeter_model::trial::Trial;
 /// Statistics of a latency, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct LatencyFigures {
-    /// Messages.
     pub samples: u64,
-    /// The shortest.
     pub min: f64,
-    /// The mean.
     pub mean: f64,
-    /// The standard deviation.
     pub stdev: f64,
-    /// The median.
     pub median: f64,
-    /// The 90th percentile.
     pub p90: f64,
-    /// The 99th percentile.
     pub p99: f64,
-    /// The 99.9th percentile.
     pub p999: f64,
-    /// The 99.99th percentile.
     pub p9999: f64,
-    /// The longest.
     pub max: f64,
 }
 
 impl LatencyFigures {
-    /// Whether no quantile is below the one before, and the mean is between the ends.
+    /// True if the quantiles are in order and the mean is between the ends.
     pub fn is_rising(&self) -> bool {
         let Self { min, mean, stdev, median, p90, p99, p999, p9999, max, .. } = *self;
         let quantiles = [min, median, p90, p99, p999, p9999, max];
@@ -39,7 +29,7 @@ impl LatencyFigures {
     }
 }
 
-/// Latency of a stream, if there are any.
+/// Latency of a stream; `None` without samples.
 pub fn times_at(trial: &Trial, stream: &Stream, figure: Figure) -> Option<LatencyFigures> {
     let get = |statistic| trial.get(stream, figure, statistic).map(|one| one.value);
     Some(LatencyFigures {
@@ -56,32 +46,28 @@ pub fn times_at(trial: &Trial, stream: &Stream, figure: Figure) -> Option<Latenc
     })
 }
 
-/// Latency of all messages, if there are any.
+/// Latency of all messages; `None` without samples.
 pub fn times(trial: &Trial, figure: Figure) -> Option<LatencyFigures> {
     times_at(trial, &Stream::all(), figure)
 }
 
-/// A figure of one value, of all messages.
 pub fn value(trial: &Trial, figure: Figure) -> Option<f64> {
     trial.value(&Stream::all(), figure)
 }
 
-/// A number of events, of all messages.
 pub fn count(trial: &Trial, figure: Figure) -> u64 {
     trial.count(&Stream::all(), figure)
 }
 
-/// What happened to all messages.
 pub fn counts(trial: &Trial) -> Counts {
     trial.counts(&Stream::all())
 }
 
-/// The streams of several followers, without that of the last.
+/// Streams of several followers, without the stream of the last.
 pub fn followers(trial: &Trial) -> Vec<Stream> {
     trial.streams().filter(|stream| matches!(stream.at, Some(At::Follower(_)))).cloned().collect()
 }
 
-/// The streams of several publishers.
 pub fn publishers(trial: &Trial) -> Vec<Stream> {
     trial.streams().filter(|stream| stream.publisher.is_some()).cloned().collect()
 }

@@ -1,4 +1,4 @@
-//! A worker that is killed while it measures ends the run with an error that names it, and nothing of it is left.
+//! Killing a measuring worker: the run ends with an error that names the worker, and leaves nothing behind.
 
 use crate::traces::{self, Workers};
 use crate::{Faults, Suite, SuiteError, VariantHere};
@@ -8,10 +8,10 @@ use tripmeter_abi::Pattern;
 use tripmeter_model::pattern::facts;
 use tripmeter_model::{exit, folder};
 
-/// Sizes of payloads: so many that the run is far from its end when the first is measured.
+/// Payload sizes: enough that the run is far from its end when the first is measured.
 const PAYLOADS: std::ops::Range<u64> = 16..316;
 
-/// Kills the follower of one run, and the leader of another.
+/// Kills the follower of one run and the leader of another.
 pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_>) -> Result<(), SuiteError> {
     let name = variant.name();
     let measured = variant.declared.patterns.iter().find(|pattern| **pattern != Pattern::Log);
@@ -21,7 +21,7 @@ pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_
     };
     let sizes: Vec<u64> = PAYLOADS.collect();
     let payloads = variant.payloads(&sizes);
-    // With both in one process there is a leader only.
+    // With both in one process there is only a leader.
     let victims = [("follower", !variant.declared.same_process), ("leader", true)];
     for (victim, _) in victims.into_iter().filter(|(_, is_there)| *is_there) {
         let results = suite.folder()?;

@@ -1,7 +1,6 @@
-//! One suite for all transports: a system, built in or a plugin, is held to the contract by the running program: one
-//! experiment with all its variants, waits and patterns; two experiments at once; refusals of what it does not declare; and
-//! workers that are killed.
-//! The program's tests run it for every system, and `tripmeter plugin-check` for a plugin of whoever wrote it.
+//! Conformance suite for all transports, built in or plugins, through the running program. It measures all variants,
+//! waits and patterns in one experiment; runs two experiments in parallel; asks for what is not declared; kills
+//! workers. The program's tests run it for every system, `tripmeter plugin-check` for a third-party plugin.
 
 #![forbid(unsafe_code)]
 
@@ -32,18 +31,15 @@ use tripmeter_model::trial::Trial;
 
 const SAMPLES: u64 = 200;
 const WARMUP: u64 = 20;
-/// Kinds of entries whose messages go one way.
 const ONE_WAY: [&str; 3] = ["throughput", "channel", "publishers"];
 
-/// The only variant that loses messages at any pace, round trips, too, while the machine is too busy for its own threads.
+/// The only variant that may lose messages at any rate, round trips included, while its threads get no CPU.
 const LOSES_WHEN_STARVED: &str = "zenoh/shm";
 
-/// Whether messages of any pattern may be lost.
 fn loses_when_starved(transport: &str) -> bool {
     transport.starts_with(LOSES_WHEN_STARVED)
 }
 
-/// A variant that can run here.
 struct VariantHere<'a> {
     system: &'a str,
     here: &'a KnownVariant,
@@ -65,13 +61,13 @@ impl VariantHere<'_> {
         self.here.max_payload_bytes.is_none_or(|most| payload <= most)
     }
 
-    /// The payloads that it carries, as an experiment has them.
+    /// Payloads that it carries, in the form of an experiment file.
     fn payloads(&self, of: &[u64]) -> String {
         let carried = of.iter().filter(|payload| self.carries(**payload));
         carried.map(u64::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// All its waits, or the last of the enumeration where the others show nothing else.
+    /// All waits, or only the last of the enumeration if the others would show nothing else.
     fn waits(&self, all: bool) -> &[Wait] {
         let waits = &self.declared.waits;
         match waits.iter().position(|wait| Some(wait) == waits.iter().max()) {
@@ -81,7 +77,6 @@ impl VariantHere<'_> {
     }
 }
 
-/// The variants of a system that can run here.
 fn variants_here(known: &Known, is_thorough: bool) -> Vec<VariantHere<'_>> {
     let Some(description) = known.description.as_ref().filter(|_| known.available) else { return Vec::new() };
     let has_packet = description.settings.iter().any(|setting| setting.name == "packet");
@@ -93,7 +88,7 @@ fn variants_here(known: &Known, is_thorough: bool) -> Vec<VariantHere<'_>> {
     .collect()
 }
 
-/// What is wrong, one line each.
+/// Faults found, one line each.
 #[derive(Default)]
 struct Faults(Vec<String>);
 
@@ -104,7 +99,7 @@ impl Faults {
         }
     }
 
-    /// The value; an error is noted, and the default is returned.
+    /// Returns the value; an error is recorded, and the default returned.
     fn value<T: Default>(&mut self, read: Result<T, String>) -> T {
         read.unwrap_or_else(|error| {
             self.0.push(error);
@@ -113,7 +108,6 @@ impl Faults {
     }
 }
 
-/// One sub-experiment as it ended.
 struct PartOutcome<'a> {
     result: &'a SubExperimentResult,
     plan: &'a SubExperiment,
@@ -122,12 +116,11 @@ struct PartOutcome<'a> {
 }
 
 impl PartOutcome<'_> {
-    /// Whether round trips may be lost, too.
     fn loses_when_starved(&self) -> bool {
         loses_when_starved(&self.plan.transport.to_string())
     }
 
-    /// Whether a trial has the cost of the leader, and of the follower if that is another process.
+    /// True if a trial has the cost of the leader, and that of the follower exactly if it is another process.
     fn has_cost(&self, trial: &Trial) -> bool {
         let [leader, follower] = [Process::Leader, Process::Follower].map(Stream::process);
         let is_used = [Figure::CpuTime, Figure::PeakMemory].iter().all(|of| trial.count(&leader, *of) > 0);
@@ -139,10 +132,9 @@ impl PartOutcome<'_> {
     }
 }
 
-/// What must hold of the outcome.
 type Check = fn(&mut Faults, &PartOutcome<'_>);
 
-/// One sub-experiment that is to be measured.
+/// A sub-experiment of the suite's experiment.
 struct PlannedPart {
     kind: &'static str,
     name: String,
@@ -152,7 +144,7 @@ struct PlannedPart {
 }
 
 impl PlannedPart {
-    /// Of this variant; `keys` are lines of TOML.
+    /// Entry of a variant; `keys` are lines of TOML.
     fn new(variant: &VariantHere<'_>, kind: &'static str, wait: Wait, keys: &str, check: Check) -> Self {
         let name = format!("{kind}_{}_{wait}", variant.here.variant);
         let transport = variant.name();
@@ -164,7 +156,7 @@ impl PlannedPart {
     }
 }
 
-/// What every sub-experiment must be, whatever its pattern.
+/// Checks that apply to every pattern.
 fn check_outcome(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     let PartOutcome { result, plan, .. } = outcome;
     let name = &result.name;
@@ -186,25 +178,23 @@ fn check_outcome(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     });
 }
 
-/// Everything that a variant declares.
+/// Entries for everything that a variant declares.
 fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     let of_patterns = [round_trips::entries, one_way::entries, channel::entries, calls::entries, log::entries];
     of_patterns.iter().flat_map(|of_pattern| of_pattern(variant)).collect()
 }
 
-/// Messages one way that may be lost: the last are waited for.
+/// True for one-way messages that may be lost: the end of a trial waits for the last of them.
 fn waits_for_lost(entry: &PlannedPart) -> bool {
     entry.may_lose && ONE_WAY.contains(&entry.kind)
 }
 
 impl Suite {
-    /// Measures everything that the system declares; returns what is wrong, one line each.
-    ///
-    /// # Errors
-    /// If nothing can be run.
+    /// Measures everything that the system declares; returns the faults, one line each. Fails if the program cannot be
+    /// run.
     pub fn contract(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let all: Vec<PlannedPart> = variants_here(known, self.is_thorough).iter().flat_map(entries).collect();
-        // Of the others, nothing may be given up too early.
+        // Entries that may not lose messages get a longer time-out, so that nothing is given up too early.
         let (lossy, safe): (Vec<_>, Vec<_>) = all.into_iter().partition(waits_for_lost);
         let mut faults = Faults::default();
         self.hold_to(&mut faults, &known.system, &safe, 30)?;
@@ -212,10 +202,8 @@ impl Suite {
         Ok(faults.0)
     }
 
-    /// Runs two experiments at once of the first variant, and of the first over shared memory; of each if thorough.
-    ///
-    /// # Errors
-    /// As [`contract`](Self::contract).
+    /// Runs two experiments in parallel, for the first variant and the first over shared memory; for all if thorough.
+    /// Fails like [`contract`](Self::contract).
     pub fn two_at_once(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let mut faults = Faults::default();
         let mut variants = variants_here(known, self.is_thorough);
@@ -226,10 +214,8 @@ impl Suite {
         Ok(faults.0)
     }
 
-    /// Kills a worker of the first variant, and of the first over shared memory, while it measures; of each if thorough.
-    ///
-    /// # Errors
-    /// As [`contract`](Self::contract).
+    /// Kills a measuring worker, for the first variant and the first over shared memory; for all if thorough. Fails
+    /// like [`contract`](Self::contract).
     pub fn killed(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let mut faults = Faults::default();
         let variants = variants_here(known, self.is_thorough);
@@ -239,17 +225,15 @@ impl Suite {
         Ok(faults.0)
     }
 
-    /// The first, and the first over shared memory; all if thorough.
+    /// The first variant, and the first over shared memory; all if thorough.
     fn few_of<'v, 'k>(&self, variants: &'v [VariantHere<'k>]) -> impl Iterator<Item = &'v VariantHere<'k>> {
         let shared = variants.iter().position(|variant| variant.declared.path == Claim::SharedMemory);
         let is_meant = move |index| index == 0 || Some(index) == shared || self.is_thorough;
         variants.iter().enumerate().filter(move |(index, _)| is_meant(*index)).map(|(_, variant)| variant)
     }
 
-    /// Asks for what the system does not declare, and checks what its settings declare.
-    ///
-    /// # Errors
-    /// As [`contract`](Self::contract).
+    /// Asks for what the system does not declare, and checks the declarations of its settings. Fails like
+    /// [`contract`](Self::contract).
     pub fn refusals(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let mut faults = Faults::default();
         known.description.iter().for_each(|description| refusals::check_settings(&mut faults, description));
@@ -259,7 +243,6 @@ impl Suite {
         Ok(faults.0)
     }
 
-    /// Runs these in one experiment, and checks each.
     fn hold_to(
         &self,
         faults: &mut Faults,
@@ -293,7 +276,7 @@ impl Suite {
     }
 }
 
-/// Checks each of these in a results folder; returns the number of payloads.
+/// Checks the entries in a results folder; returns the number of payloads.
 fn check_results(faults: &mut Faults, results: &Path, entries: &[PlannedPart]) -> usize {
     let mut cells = 0;
     let manifest = match folder::read(results, |text| text.into()) {

@@ -1,5 +1,3 @@
-//! Calls of loggers.
-
 use crate::figures::{count, times};
 use crate::samples::sample_rows;
 use crate::{Faults, PartOutcome, PlannedPart, SAMPLES, VariantHere, WARMUP};

@@ -1,4 +1,4 @@
-//! Messages one way, as fast as they go; at a moderate rate where the transport may lose some.
+//! One-way messages: at full speed, or at a moderate rate where the transport may lose messages.
 
 use crate::figures::{counts, times, value};
 use crate::samples::{received_ns, sample_rows};
@@ -15,7 +15,7 @@ pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     let rate = if variant.declared.lossy && !loses_when_starved(&variant.name()) { "500" } else { "max" };
     let payloads = variant.payloads(&[16, 4097, 1 << 20]);
     let keys = format!("pattern = \"throughput\"\nsamples = {SAMPLES}\nrate = \"{rate}\"\npayloads = \"{payloads}\"");
-    // By one of its waits messages are timed as well.
+    // With one of the waits, messages are timed as well.
     let of = |wait: &Wait| {
         let keys = format!("{keys}\none_way = {}", variant.declared.waits.iter().max() == Some(wait));
         PlannedPart::new(variant, "throughput", *wait, &keys, check)
@@ -34,7 +34,6 @@ fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     }
 }
 
-/// Every payload has one trial.
 fn check_trial(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadResult, rows: &[&SampleRow]) {
     let place = outcome.place(cell);
     let [trial] = &cell.trials[..] else {
@@ -45,7 +44,7 @@ fn check_trial(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadRes
     let whole = received + lost + damaged == SAMPLES && sent == SAMPLES;
     faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
     faults.check(lost == 0 || outcome.may_lose, || format!("{place}: {lost} lost"));
-    // The loopback may reorder what a thread sends from several CPUs.
+    // The loopback may reorder messages that a thread sends from several CPUs.
     let reordered = if outcome.may_lose { 0 } else { reordered };
     let good = duplicated + reordered + damaged == 0;
     faults.check(good && (received > 0 || outcome.may_lose), || format!("{place}: {counts:?}"));

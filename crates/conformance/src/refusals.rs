@@ -1,4 +1,4 @@
-//! What a system does not declare is refused before anything is started.
+//! Requests for what a system does not declare, which must be refused before anything is started.
 
 use crate::{Faults, Suite, SuiteError, VariantHere};
 use tripmeter_abi::{Description, Names, Pattern, Wait};
@@ -6,10 +6,10 @@ use tripmeter_model::exit;
 use tripmeter_model::pattern::facts;
 use tripmeter_model::payload::LARGEST_BYTES;
 
-/// Words in the name or the values of a setting that names a file or a host.
+/// Words that show that a setting names a file or a host.
 const NAMING: &str = "file files path folder directory dir host hosts address addresses url uri port domain";
 
-/// Checks that each setting declares what it names, without which a resumed run trusts none of its values.
+/// Checks that each setting declares what it names; without that, a resumed run trusts none of its values.
 pub(crate) fn check_settings(faults: &mut Faults, description: &Description) {
     for setting in &description.settings {
         let place = format!("setting '{}' of {}", setting.name, description.system);
@@ -26,7 +26,7 @@ pub(crate) fn check_settings(faults: &mut Faults, description: &Description) {
     }
 }
 
-/// Asks a variant for each wait and pattern that it lacks, for more followers, publishers and bytes than it has.
+/// Requests each missing wait and pattern, and more followers, publishers and bytes than supported.
 pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_>) -> Result<(), SuiteError> {
     let name = &variant.name();
     let declared = variant.declared;
@@ -58,7 +58,7 @@ pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_
     Ok(())
 }
 
-/// It is wrong usage, in one line with all of these in it, and nothing is started.
+/// Checks for a usage error of one line that contains all `parts`, with nothing started.
 fn is_refused(
     suite: &Suite,
     faults: &mut Faults,

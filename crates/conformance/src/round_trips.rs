@@ -1,4 +1,4 @@
-//! Round trips: with one follower and several, many in a row, and of two experiments at once.
+//! Round trips: with one follower and several, many in a row, and of two experiments in parallel.
 
 use crate::figures::{followers, times, times_at};
 use crate::samples::sample_rows;
@@ -10,15 +10,14 @@ use tripmeter_model::folder;
 use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::metric::Stream;
 
-/// Odd sizes next to the borders of words, packets and pages.
+/// Odd sizes near the borders of words, packets and pages.
 const PAYLOADS: [u64; 4] = [17, 4097, 65_537, 1 << 20];
-/// The same, and those on the borders and below.
+/// Also sizes on the borders and below.
 const PAYLOADS_NIGHTLY: [u64; 8] = [16, 17, 1 << 10, 4095, 4097, 64 << 10, 65_537, 1 << 20];
-/// Where nothing is touched, which is the same path with less to do.
+/// Sizes of the untouched payload, which takes the same path with less work.
 const PAYLOADS_UNTOUCHED: [u64; 2] = [16, 4096];
-/// Messages in a row that are many for every queue, window and acknowledgement.
+/// Round trips that exceed every queue, window and acknowledgement interval.
 const MANY: u64 = 2000;
-/// Followers in the part for transports that reach several.
 const FOLLOWERS: u32 = 3;
 
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
@@ -48,7 +47,7 @@ pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     if variant.declared.fan_out {
         let payloads = variant.payloads(&[1024, 65_537]);
         let several = format!("{counts}followers = {FOLLOWERS}\npayloads = \"{payloads}\"");
-        // They share CPUs: none of them polls where it can do without.
+        // The followers share CPUs, so none of them polls if the transport can wait otherwise.
         let sleeps = variant.declared.waits.iter().any(|wait| *wait != Wait::Poll);
         for wait in variant.waits(false).iter().filter(|wait| **wait != Wait::Poll || !sleeps) {
             all.push(PlannedPart::new(variant, "several", *wait, &several, check_several));
@@ -93,7 +92,7 @@ fn check_cell(faults: &mut Faults, name: &str, may_lose: bool, cell: &PayloadRes
     });
 }
 
-/// All were answered.
+/// Checks that all were answered.
 fn check_many(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     for cell in &outcome.result.cells {
         let counts = cell.counts();
@@ -111,7 +110,7 @@ fn check_cell_of_several(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &
     let (name, may_lose) = (&outcome.result.name, outcome.loses_when_starved());
     check_cell(faults, name, may_lose, cell);
     let place = format!("{name}, {} bytes", cell.payload_bytes);
-    // One that is missing was noted.
+    // A missing trial was already recorded.
     let (Some(trial), counts) = (cell.trials.first(), cell.counts()) else { return };
     let followers = followers(trial);
     faults.check(followers == [0, 1, 2].map(Stream::follower), || format!("{place}: {followers:?}"));
@@ -129,10 +128,9 @@ fn check_cell_of_several(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &
     }
 }
 
-/// Two experiments at once.
 pub(crate) fn both(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_>) -> Result<(), SuiteError> {
     let name = variant.name();
-    // Four threads that poll would take turns on two CPUs.
+    // Four polling threads would take turns on two CPUs.
     let waits = &variant.declared.waits;
     let first = if waits.contains(&Wait::Block) { Some(Wait::Block) } else { waits.first().copied() };
     let Some(wait) = first else { return Ok(()) };

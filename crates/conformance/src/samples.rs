@@ -1,24 +1,18 @@
-//! Rows of files of samples.
+//! Rows of sample files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use tripmeter_model::folder;
 use tripmeter_model::samples::{SampleReader, SampleRow};
 
-/// All rows of a sub-experiment, with the attempts that were set aside.
-///
-/// # Errors
-/// What is wrong with the file.
+/// All rows of a sub-experiment, with discarded attempts.
 pub fn all_samples(results: &Path, name: &str) -> Result<Vec<SampleRow>, String> {
     let file = results.join("samples").join(format!("{name}.csv"));
     let rows = SampleReader::open(&file).and_then(Iterator::collect::<Result<_, _>>);
     rows.map_err(|error| error.to_string())
 }
 
-/// The rows of a sub-experiment without the attempts that were set aside.
-///
-/// # Errors
-/// What is wrong with the file or the results.
+/// Rows of a sub-experiment without discarded attempts.
 pub fn sample_rows(results: &Path, name: &str) -> Result<Vec<SampleRow>, String> {
     let manifest = folder::read(results, |text| text.into()).map_err(|error| error.to_string())?;
     let cells = manifest.sub_experiments.iter().filter(|result| result.name == name).flat_map(|result| &result.cells);
@@ -28,7 +22,7 @@ pub fn sample_rows(results: &Path, name: &str) -> Result<Vec<SampleRow>, String>
     Ok(rows.filter(|row| !set_aside.contains(&row.trial)).collect())
 }
 
-/// When the follower had it, by the one clock of this machine; `None` too if that was before the trial began.
+/// Receive time of the follower, on the host's clock; `None` also if that was before the trial began.
 pub(crate) fn received_ns(row: &SampleRow) -> Option<u64> {
     row.received_ns.and_then(|ns| u64::try_from(ns).ok())
 }

@@ -1,4 +1,4 @@
-//! Starts the program that is under test, and knows what it lists.
+//! Runs of the program under test, and its list of systems.
 
 use crate::traces::{self, MARK};
 use serde::Deserialize;
@@ -14,47 +14,41 @@ use tempfile::{NamedTempFile, TempDir};
 use thiserror::Error;
 use tripmeter_abi::Description;
 
-/// Why the suite itself could not go on; what is wrong with a transport is none of these.
+/// Reason why the suite itself failed; faults of a transport are not errors.
 #[derive(Debug, Error)]
 pub enum SuiteError {
-    /// No place for experiments and results.
+    /// There is no place for experiments and results.
     #[error("no file can be created in the temporary folder '{}': {reason}; set TMPDIR to another", folder.display())]
     Folder {
         /// The temporary folder.
         folder: PathBuf,
-        /// Why not.
         reason: io::Error,
     },
-    /// The program cannot be started.
     #[error("'{}' cannot be started: {reason}", program.display())]
     Start {
-        /// The program.
+        /// The program under test.
         program: PathBuf,
-        /// Why not.
         reason: io::Error,
     },
-    /// It could not list the system.
+    /// The program cannot list the system.
     #[error("{0}")]
     List(String),
 }
 
-/// One system as `tripmeter list --json` prints it.
+/// A system as printed by `tripmeter list --json`.
 #[derive(Deserialize)]
 pub struct Known {
-    /// Its name.
     pub system: String,
-    /// Whether at least one variant can run here.
+    /// True if at least one variant can run here.
     pub available: bool,
-    /// Why none can.
+    /// Reason why no variant can.
     pub reason: Option<String>,
-    /// What it says of itself.
     pub description: Option<Description>,
-    /// Each variant, here and now.
     pub variants: Vec<KnownVariant>,
 }
 
 impl Known {
-    /// What cannot run here, with the reason, one line each.
+    /// Variants that cannot run here, with the reason, one line each.
     pub fn missing(&self) -> Vec<String> {
         let why = |reason: &Option<String>| reason.clone().unwrap_or_else(|| "no reason is given".to_owned());
         if self.description.is_none() || !self.available {
@@ -65,42 +59,35 @@ impl Known {
     }
 }
 
-/// One variant, here and now.
+/// State of a variant on this machine.
 #[derive(Deserialize)]
 pub struct KnownVariant {
-    /// Its name.
     pub variant: String,
-    /// Whether it can run here.
     pub available: bool,
-    /// Whether its daemon must be started first.
+    /// True if its daemon must be started first.
     pub daemon_missing: bool,
-    /// Why it cannot run.
+    /// Reason why it cannot run.
     pub reason: Option<String>,
-    /// The largest payload; `None` without a limit.
+    /// `None` if unlimited.
     pub max_payload_bytes: Option<u64>,
 }
 
-/// How the program is run, and how much is tried.
 pub struct Suite {
-    /// The program.
     pub program: PathBuf,
-    /// The plugin, if the program does not find it by itself.
+    /// Plugin file, if the program does not find it by itself.
     pub plugin: Option<PathBuf>,
-    /// Variables that the program has in addition to our environment.
+    /// Environment variables added to those of this process.
     pub environment: Vec<(String, OsString)>,
-    /// What the names of temporary folders begin with.
+    /// Beginning of the names of temporary folders.
     pub prefix: String,
-    /// Whether what differs only in ways that others show too is measured as well.
+    /// True if combinations that add little coverage are measured as well.
     pub is_thorough: bool,
-    /// Takes a line about each experiment.
+    /// Called with a line about each experiment.
     pub say: fn(&str),
 }
 
 impl Suite {
-    /// What the program knows of this system.
-    ///
-    /// # Errors
-    /// If the program does not list it.
+    /// Entry of a system in the program's list. Fails if the program does not list it.
     pub fn known(&self, system: &str) -> Result<Known, SuiteError> {
         let ended = self.start(&["list", "--json", system])?.wait(self.longest());
         if ended.code() != Some(0) {
@@ -112,22 +99,22 @@ impl Suite {
         row.ok_or_else(|| SuiteError::List(format!("`list --json {system}` is empty")))
     }
 
-    /// The longest that an experiment with everything of one system takes, on a busy machine.
+    /// Maximum duration of an experiment over everything of one system, on a busy machine.
     pub(crate) fn longest(&self) -> Duration {
         Duration::from_secs(if self.is_thorough { 3000 } else { 850 })
     }
 
-    /// An empty folder for this user only, whatever the umask, that is removed in the end.
+    /// Empty folder, accessible only by this user whatever the umask, and removed when dropped.
     pub(crate) fn folder(&self) -> Result<TempDir, SuiteError> {
         let ours = Permissions::from_mode(0o700);
         tempfile::Builder::new().prefix(&self.prefix).permissions(ours).tempdir().map_err(no_folder)
     }
 
-    /// Starts the program with these words, and the plugin.
+    /// Starts the program with the arguments, and with the plugin.
     pub(crate) fn start<S: AsRef<OsStr>>(&self, words: &[S]) -> Result<Started, SuiteError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        // Files, as nobody reads a pipe while it runs.
+        // Files, because nobody reads a pipe while it runs.
         let file = || tempfile::Builder::new().prefix(&self.prefix).append(true).tempfile().map_err(no_folder);
         let [stdout, stderr] = [file()?, file()?];
         let output = |file: &NamedTempFile| file.as_file().try_clone().map(Stdio::from).map_err(no_folder);
@@ -147,14 +134,14 @@ fn no_folder(reason: io::Error) -> SuiteError {
     SuiteError::Folder { folder: std::env::temp_dir(), reason }
 }
 
-/// Standard error without complaints about folders of other plugins, which have no part in it.
+/// Standard error without complaints about other plugins' folders, which are unrelated.
 fn without_folders(stderr: &str) -> String {
     let is_complaint =
         |line: &&str| line.starts_with("tripmeter: transports in '") && line.contains("' are left out: ");
     stderr.split_inclusive('\n').filter(|line| !is_complaint(line)).collect()
 }
 
-/// The running program. Dropping it kills it.
+/// Running program, which is killed when dropped.
 pub(crate) struct Started {
     child: Child,
     mark: String,
@@ -163,17 +150,15 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it has ended by itself.
     pub(crate) fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits for its end, and kills it after that time.
+    /// Waits for its end, and kills it after `longest`.
     pub(crate) fn wait(mut self, longest: Duration) -> RunEnd {
         let begin = Instant::now();
         let status = loop {
@@ -197,20 +182,16 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // One that has ended needs no killing.
+        // A program that has ended needs no killing.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// How a run of the program ended.
 pub(crate) struct RunEnd {
     status: Option<ExitStatus>,
-    /// Everything on standard output.
     pub(crate) stdout: String,
-    /// Everything on standard error.
     pub(crate) stderr: String,
-    /// How long it was waited for.
     pub(crate) took: Duration,
     pid: u32,
     mark: String,
@@ -222,7 +203,7 @@ impl RunEnd {
         self.status?.code()
     }
 
-    /// Names and processes of this run that are left.
+    /// Names and processes left by this run.
     pub(crate) fn left(&self) -> Vec<String> {
         traces::left(self.pid, &self.mark, &std::env::temp_dir())
     }

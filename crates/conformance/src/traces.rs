@@ -1,17 +1,17 @@
-//! What runs leave in the system: names and processes.
+//! Names and processes that runs leave in the system.
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_model::name::process_place;
 
-/// Every process of a run has this variable of the environment, with a value of the run's own.
+/// Environment variable of every process of a run, with a value unique to the run.
 pub const MARK: &str = "TRIPMETER_TEST_RUN";
-/// How long processes that are about to end may take for it.
+/// Longest wait for processes that are about to end.
 const ENDING: Duration = Duration::from_secs(120);
 
-/// Names of the run that process `pid` supervised, in shared memory, queues, sockets and the temporary folder, and
-/// processes with that mark. Processes that are about to end are waited for.
+/// Names left by the run that `pid` supervised, in shared memory, queues, sockets and the temporary folder, and marked
+/// processes. It waits for processes that are about to end.
 pub fn left(pid: u32, mark: &str, temporary: &Path) -> Vec<String> {
     let begin = Instant::now();
     while !marked(mark).is_empty() && begin.elapsed() < ENDING {
@@ -21,7 +21,7 @@ pub fn left(pid: u32, mark: &str, temporary: &Path) -> Vec<String> {
     processes.chain(names(pid, temporary)).collect()
 }
 
-/// Names of the run that process `pid` supervised.
+/// Names left by the run that `pid` supervised.
 pub fn names(pid: u32, temporary: &Path) -> Vec<String> {
     let prefix = format!("tripmeter-{:x}-{pid}-", process_place());
     let mut found = Vec::new();
@@ -35,7 +35,7 @@ pub fn names(pid: u32, temporary: &Path) -> Vec<String> {
     found
 }
 
-/// Processes that were started by the run with that mark.
+/// Processes of the run with that mark.
 pub fn marked(mark: &str) -> Vec<u32> {
     let wanted = format!("{MARK}={mark}");
     let has_mark = |pid: &u32| {
@@ -45,28 +45,26 @@ pub fn marked(mark: &str) -> Vec<u32> {
     pids().into_iter().filter(has_mark).collect()
 }
 
-/// All processes that are seen from here.
 pub fn pids() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The command line of a process, with spaces between its words.
+/// Command line of a process, separated by spaces.
 pub fn command_of(pid: u32) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ")
 }
 
-/// The two workers that process `pid` has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workers {
-    /// It has the files of results open.
+    /// Process with result files open.
     pub leader: Option<u32>,
-    /// The other; one of several.
+    /// Another worker; one of several.
     pub follower: Option<u32>,
 }
 
-/// The measuring processes of a supervisor, distinguished by the files of results that the leader holds open.
+/// Workers of a supervisor; the leader is the one that has result files open.
 pub fn workers(supervisor: u32) -> Workers {
     let mut workers = Workers { leader: None, follower: None };
     for pid in pids().into_iter().filter(|pid| parent_of(*pid) == Some(supervisor)) {

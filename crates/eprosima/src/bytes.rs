@@ -1,9 +1,9 @@
-//! A payload size as a CSV file has it.
+//! Payload size as written in a CSV file.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A payload size in bytes, with its text: `16` and `16.0` are the same size, written differently.
+/// Payload size in bytes, with its text: `16` and `16.0` are equal.
 #[derive(Clone, Debug)]
 pub struct Bytes {
     text: String,
@@ -11,7 +11,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// Reads a finite number that is not negative; spaces around it do not count.
+    /// Reads a finite number that is not negative; surrounding spaces are ignored.
     ///
     /// ```
     /// use tripmeter_eprosima::bytes::Bytes;
@@ -25,27 +25,25 @@ impl Bytes {
         (value.is_finite() && !text.starts_with('-')).then(|| Self { text: text.to_owned(), value })
     }
 
-    /// The size as a number.
     pub fn value(&self) -> f64 {
         self.value
     }
 
-    /// The same for equal sizes, and for no others.
+    /// Key for maps: equal exactly if the sizes are equal.
     pub fn key(&self) -> u64 {
         self.value.to_bits()
     }
 
-    /// The size as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether it is written without a fraction or exponent.
+    /// True if it is written without a fraction or exponent.
     pub fn is_integer(&self) -> bool {
         self.text.bytes().all(|byte| byte.is_ascii_digit())
     }
 
-    /// The same size written with a fraction, as programs write it that read a column as floating point: `16.0`.
+    /// Returns the size written with a fraction, as by programs that read a column as floating point: `16.0`.
     pub fn as_float(&self) -> Self {
         Self { text: format!("{:?}", self.value), value: self.value }
     }
@@ -78,7 +76,6 @@ impl PartialOrd for Bytes {
 }
 
 impl Ord for Bytes {
-    /// By size.
     fn cmp(&self, other: &Self) -> Ordering {
         self.value.total_cmp(&other.value)
     }

@@ -1,48 +1,44 @@
-//! `checks_<sub-experiment>.csv`: what was measured against its requirements.
+//! `checks_<sub-experiment>.csv`: measured figures against their requirements.
 
 use crate::bytes::Bytes;
 use crate::summary::Magnitude;
 use crate::table::{push_row, three_decimals};
 
-/// Names of the columns, in their order.
+/// Column names, in order.
 ///
 /// # Source
 /// The latency test specification of eProsima's Fast RTPS.
 pub const COLUMNS: [&str; 7] =
     ["Check", "Bytes", "Requirement", "Experiment", "Difference", "Percentage over requirement", "Status"];
 
-/// One figure of one payload against its limit.
+/// One figure of one payload against its limit; values are in microseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckRow {
-    /// The figure.
     pub check: Magnitude,
-    /// The payload.
     pub bytes: Bytes,
-    /// The limit, in microseconds.
     pub requirement: f64,
-    /// What was measured, in microseconds; `None` if the payload was not.
+    /// Measured value; `None` if the payload was not measured.
     pub experiment: Option<f64>,
 }
 
 impl CheckRow {
-    /// Whether it was measured and is not above the limit.
+    /// True if it was measured and is at most the limit.
     pub fn passed(&self) -> bool {
         self.experiment.is_some_and(|experiment| self.requirement - experiment >= 0.0)
     }
 
-    /// The distance to the limit, without sign, in microseconds.
+    /// Absolute distance from the limit, in microseconds.
     pub fn difference(&self) -> Option<f64> {
         Some((self.requirement - self.experiment?).abs())
     }
 
-    /// How far above the limit, in percent of it; negative below it. NaN if both are 0.
+    /// Excess over the limit, in percent of the limit; negative below it. NaN if both are 0.
     pub fn percentage_over_requirement(&self) -> Option<f64> {
-        // As the script does, so that equality gives -0.000.
+        // As eProsima's script computes it, so that equality gives -0.000.
         Some(-(self.requirement - self.experiment?) * 100.0 / self.requirement)
     }
 }
 
-/// The check report of one sub-experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckReport {
     /// All medians, then all 99th percentiles, then all maxima.
@@ -50,12 +46,11 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// Whether every row passed.
     pub fn passed(&self) -> bool {
         self.rows.iter().all(CheckRow::passed)
     }
 
-    /// The file's text; what does not exist is left empty.
+    /// Text of the file; missing values are empty.
     pub fn to_csv(&self) -> Vec<u8> {
         let figure = |value: Option<f64>| value.filter(|value| !value.is_nan()).map(three_decimals).unwrap_or_default();
         let mut text = Vec::new();

@@ -4,10 +4,9 @@ use crate::bytes::Bytes;
 use crate::summary::{COLUMNS, Magnitude, Summary, SummaryRow};
 use crate::table::{push_row, three_decimals};
 
-/// The verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Not above the limit.
+    /// At most the limit.
     Passed,
     /// Above the limit, or not a number.
     Failed,
@@ -18,7 +17,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// In tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Outcome::Passed => "passed",
@@ -32,32 +30,30 @@ impl Outcome {
 /// One figure of one payload on both sides, in microseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
-    /// The figure.
     pub figure: Magnitude,
-    /// The payload.
     pub bytes: Bytes,
-    /// That of the reference, if it has the payload.
+    /// Value of the reference, if it has the payload.
     pub reference: Option<f64>,
-    /// That of the results, if they have the payload.
+    /// Value of the results, if they have the payload.
     pub result: Option<f64>,
-    /// The verdict.
     pub outcome: Outcome,
 }
 
 impl Compared {
-    /// How much more the result is, in percent of the reference.
+    /// Increase of the result, in percent of the reference.
     pub fn percent(&self) -> Option<f64> {
         let (reference, result) = (self.reference?, self.result?);
         Some((result - reference) * 100.0 / reference)
     }
 }
 
-/// Compares each figure of each payload: it fails if result > reference * (1 + threshold). Figures come one after
-/// the other, each with the payloads of the reference in their order, and then those that only the results have.
+/// Compares each figure of each payload, which fails if result > reference * (1 + threshold).
+///
+/// Sorted by figure, then by payload: first those of the reference, in its order, then those only in the results.
 ///
 /// # Source
-/// `latency_compare_experiments.py` of eProsima's benchmarking, as documented there. Its code multiplies the outcome of
-/// the comparison, not the reference, by 1 + threshold, so that any increase fails.
+/// `latency_compare_experiments.py` of eProsima's benchmarking, as documented there. Its code multiplies the result of
+/// the comparison, not the reference, by 1 + threshold, so any increase fails.
 pub fn by_threshold(reference: &Summary, result: &Summary, threshold: f64) -> Vec<Compared> {
     let is_new = |row: &&SummaryRow| reference.row(&row.bytes).is_none();
     let payloads: Vec<_> =
@@ -77,8 +73,7 @@ pub fn by_threshold(reference: &Summary, result: &Summary, threshold: f64) -> Ve
     figures.flat_map(|figure| payloads.iter().map(move |bytes| compared(figure, bytes))).collect()
 }
 
-/// The text of `<name>_comparison.csv`: the summary of each side, and a column that says which. What is not a number is
-/// left empty.
+/// Text of `<name>_comparison.csv`: the summary of each side, with a column that names the side. NaN is left empty.
 ///
 /// # Source
 /// `latency_compare_experiments.py` of eProsima's benchmarking.
@@ -96,8 +91,8 @@ pub fn comparison_csv(sides: [(&str, &Summary); 2]) -> Vec<u8> {
     text
 }
 
-/// Whether a result is at most that much more. Exactly at the limit is within, although neither decimals nor 1.1 are exact
-/// in binary.
+/// True if the result is at most `threshold` above the reference. The limit itself passes, although decimals such as
+/// 1.1 are not exact in binary.
 fn is_within(reference: f64, result: f64, threshold: f64) -> bool {
     result <= reference * (1.0 + threshold) * (1.0 + 4.0 * f64::EPSILON)
 }

@@ -4,7 +4,7 @@ use crate::bytes::Bytes;
 use crate::requirements::Requirement;
 use crate::summary::{Summary, SummaryRow};
 
-/// A summary of payloads with their median, 99th percentile and maximum; the smallest is the median.
+/// Summary of payloads, each with median, 99th percentile and maximum; the minimum is the median.
 pub fn summary(rows: &[(u64, [f64; 3])]) -> Summary {
     let row = |&(bytes, [median, p99, max]): &(u64, [f64; 3])| SummaryRow {
         bytes: Bytes::from(bytes),
@@ -23,7 +23,7 @@ pub fn summary(rows: &[(u64, [f64; 3])]) -> Summary {
     Summary { rows: rows.iter().map(row).collect() }
 }
 
-/// Limits of median, 99th percentile and maximum.
+/// Requirement for median, 99th percentile and maximum.
 pub fn limit(name: &str, bytes: u64, [median, p99, max]: [f64; 3]) -> Requirement {
     Requirement { sub_experiment: name.to_owned(), bytes: Bytes::from(bytes), median, p99, max }
 }

@@ -1,4 +1,4 @@
-//! The figures of the published latency summaries, rounded at every step as numpy does, so that three decimals agree.
+//! Figures of the published latency summaries, rounded at every step as by numpy, so that three decimals agree.
 
 use crate::bytes::Bytes;
 use crate::legacy;
@@ -6,17 +6,16 @@ use crate::pairwise::{self, SumAndRange};
 use crate::select;
 use crate::summary::SummaryRow;
 
-/// The percentiles of a summary divided by 100 as numpy does it: 99.99 / 100 is not the number nearest to 0.9999.
+/// Quantiles of a summary, divided by 100 as by numpy: 99.99 / 100 is not the number nearest to 0.9999.
 const QUANTILES: [f64; 4] = [50.0 / 100.0, 90.0 / 100.0, 99.0 / 100.0, 99.99 / 100.0];
 
-/// The summary of one payload's samples, which are overwritten; `None` without a sample.
+/// Summary of one payload's samples, which are overwritten; `None` without a sample.
 ///
-/// Samples are microseconds in the order of their measurement, finite and not negative. A single sample has no jitter:
-/// NaN.
+/// Samples are microseconds in measurement order, finite and not negative. The jitter of a single sample is NaN.
 ///
 /// # Source
-/// eProsima's `latency_process_results.py`: jitter is the difference of two samples in a row, without sign, and its mean
-/// divides by n - 1; the standard deviation divides by n; percentiles are interpolated.
+/// eProsima's `latency_process_results.py`. Jitter is the absolute difference of consecutive samples, and its mean
+/// divides by n - 1. The standard deviation divides by n; percentiles are interpolated.
 pub fn summary_row(bytes: &Bytes, samples: &mut [f64]) -> Option<SummaryRow> {
     let count = samples.len() as f64;
     let (later, earlier) = (samples.get(1..)?, &samples[..samples.len() - 1]);
@@ -38,7 +37,7 @@ pub fn summary_row(bytes: &Bytes, samples: &mut [f64]) -> Option<SummaryRow> {
 mod tests {
     use super::*;
 
-    /// The same as in `make.py` beside the golden file.
+    /// Copy of the function in `make.py`, which is next to the golden file.
     fn sample(kind: &str, index: u64) -> f64 {
         let scrambled = (index * 7919) % 10007;
         match kind {
@@ -48,7 +47,7 @@ mod tests {
         }
     }
 
-    /// Made with numpy by `make.py` beside the golden file.
+    /// The golden file is made with numpy by the `make.py` next to it.
     #[test]
     fn figures_are_those_of_numpy_to_the_last_bit() {
         let golden = include_str!("../../tripmeter/tests/golden/process/figures.csv");

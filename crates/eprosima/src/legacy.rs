@@ -1,13 +1,13 @@
-//! Where a published figure depends on how the program that made it read numbers.
+//! Published figures that depend on how the program that made them read numbers.
 
-/// Digits that a C++ stream writes of a number, and so LatencyTest.
+/// Digits of a number written by a C++ stream, and so by LatencyTest.
 const DIGITS: usize = 6;
 
-/// The largest jitter as the originals' script rounds it, where it lies in the middle between two numbers of three decimals.
+/// Largest jitter, adjusted where it lies halfway between two numbers of three decimals, as in published summaries.
 ///
-/// There the last bit decides, and their pandas 0.25.3 did not always read the number nearest to the text. That is followed
-/// for samples as LatencyTest writes them; without it, published summaries do not come out the same. A single difference is
-/// what it is, so that it is its own mean.
+/// There the last bit decides, and pandas 0.25.3 did not always read the number nearest to the text. This reproduces it
+/// for samples with at most 6 digits, as LatencyTest writes them; published summaries do not match otherwise.
+/// A single difference is left as it is, so that it equals its own mean.
 pub fn max_jitter(max_jitter: f64, samples: &[f64]) -> f64 {
     let thousandths = max_jitter * 1000.0;
     if (thousandths - thousandths.floor() - 0.5).abs() > 1e-6 {
@@ -22,11 +22,11 @@ pub fn max_jitter(max_jitter: f64, samples: &[f64]) -> f64 {
     }
 }
 
-/// The number that pandas 0.25.3 makes of the shortest text of this one.
+/// Number that pandas 0.25.3 reads from the shortest text of `value`.
 ///
 /// # Source
-/// pandas, `xstrtod` in `tokenizer.c`: all digits as one integer, divided by 10, 100, 10^4, … as the bits of the number of
-/// decimals say, and rounded each time.
+/// pandas, `xstrtod` in `tokenizer.c`. All digits form one integer, divided by 10, 100, 10^4, … for each bit set in the
+/// number of decimals, and rounded each time.
 fn as_pandas_read(value: f64) -> f64 {
     let (_, decimals) = digits_and_decimals(value);
     let (mut read, mut power) = ((value * 10_f64.powi(decimals as i32)).round(), 10.0);
@@ -41,7 +41,7 @@ fn as_pandas_read(value: f64) -> f64 {
     read
 }
 
-/// Significant digits and decimals of the shortest text of a number.
+/// Significant digits and decimals in the shortest text of a number.
 fn digits_and_decimals(value: f64) -> (usize, usize) {
     let text = value.to_string();
     let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
@@ -54,7 +54,7 @@ fn digits_and_decimals(value: f64) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    /// Numbers of eProsima's published measurements of Fast RTPS 1.9.2, with the largest jitter published.
+    /// Samples and largest jitter from eProsima's published measurements of Fast RTPS 1.9.2.
     #[test]
     fn ties_are_rounded_as_published() {
         for (one, other, published) in
@@ -63,7 +63,7 @@ mod tests {
             let exact = (other - one).abs();
             assert_ne!(format!("{exact:.3}"), published);
             assert_eq!(format!("{:.3}", max_jitter(exact, &[12.5, one, other])), published);
-            // With samples that LatencyTest does not write, numbers are what they are.
+            // Samples that LatencyTest does not write (too many digits, or only one difference) are not adjusted.
             assert_eq!(max_jitter(exact, &[12.345678, one, other]), exact);
             assert_eq!(max_jitter(exact, &[one, other]), exact);
         }

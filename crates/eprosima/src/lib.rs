@@ -1,9 +1,9 @@
-//! Files and figures of eProsima's latency scripts, to the byte as the scripts write them.
+//! Files and figures of eProsima's latency scripts, identical to the byte.
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | [`raw`] | `measurements_<name>.csv`: every sample |
-//! | [`measurements`] | writing that file |
+//! | [`measurements`] | its writer |
 //! | [`summary`] | `…_summary.csv`: the figures of a sub-experiment |
 //! | [`requirements`] | upper limits |
 //! | [`check`] | `checks_<name>.csv`: figures against limits |
@@ -11,7 +11,7 @@
 //! | [`comparison`] | an experiment against a reference, and `<name>_comparison.csv` |
 //! | [`limits`] | requirements from many runs |
 //! | [`table`] | small CSV files |
-//! | [`bytes`] | a payload size as a CSV file has it |
+//! | [`bytes`] | payload size as written in a CSV file |
 //!
 //! Latencies are microseconds.
 //!

@@ -8,52 +8,44 @@ use crate::summary::{Magnitude, Summary};
 use crate::table::as_in_file;
 use crate::verdict;
 
-/// The summary of one sub-experiment in one run.
 #[derive(Clone, Debug)]
 pub struct RunSummary {
-    /// Name of the run; for people.
+    /// Display name of the run.
     pub run: String,
-    /// Name of the sub-experiment.
     pub sub_experiment: String,
-    /// Its figures.
     pub summary: Summary,
 }
 
-/// A sub-experiment, or one of its payloads, that some runs have and others do not.
+/// Sub-experiment, or one of its payloads, that only some runs have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Name of the sub-experiment.
     pub sub_experiment: String,
-    /// The payload; none if the whole sub-experiment is missing.
+    /// `None` if the whole sub-experiment is missing.
     pub bytes: Option<Bytes>,
     /// Names of the runs without it.
     pub missing_in: Vec<String>,
 }
 
-/// Requirements made of runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Derived {
-    /// In the order of first appearance, of sub-experiments and of payloads.
+    /// Sorted by first appearance of sub-experiment and payload.
     pub requirements: Requirements,
-    /// What is missing in some runs.
     pub gaps: Vec<Gap>,
 }
 
-/// Which percentile of the runs is the limit.
+/// Percentile over the runs that becomes the limit.
 ///
 /// # Source
 /// The latency test specification of eProsima's Fast RTPS.
 pub const PERCENTILE: f64 = 99.0;
 
-/// The fewest runs of which the largest figure, one alone, is no larger share than [`PERCENTILE`] leaves above its limit;
-/// with fewer, more runs fail their own limits.
+/// Minimum number of runs for a [`PERCENTILE`] limit. With fewer, the largest value alone is a larger share of the
+/// runs than may exceed the limit, so more runs fail their own limits.
 pub const FEWEST_RUNS: usize = 100;
 
-/// The 99th percentile, over all runs that have it, of each run's median, 99th percentile and maximum. `runs` are the names
-/// of all of them.
-///
-/// # Errors
-/// The run, sub-experiment and payload of a figure that is not a number.
+/// Requirements: the 99th percentile of each run's median, 99th percentile and maximum, over the runs that have it.
+/// `runs` are the names of all runs. An error names a figure that is
+/// not a number, with its run, sub-experiment and payload.
 ///
 /// # Source
 /// `latency_determine_requirements.py` of eProsima's benchmarking.
@@ -83,19 +75,15 @@ pub fn limits(runs: &[String], summaries: &[RunSummary]) -> Result<Derived, Stri
     Ok(derived)
 }
 
-/// A figure of a run that is beyond its limit.
+/// Figure of a run that exceeds its limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BrokenLimit<'a> {
-    /// The run.
     pub run: &'a str,
-    /// Name of the sub-experiment.
     pub sub_experiment: &'a str,
-    /// The figure and its limit.
     pub row: CheckRow,
 }
 
-/// Every figure of the runs that is beyond its limit as it stands in a file, in the order of the summaries. What a run
-/// lacks is not among them.
+/// Figures that exceed their limit as written in a file, in the order of the summaries. Missing figures are ignored.
 pub fn broken<'a>(requirements: &Requirements, summaries: &'a [RunSummary]) -> Vec<BrokenLimit<'a>> {
     let mut found = Vec::new();
     for RunSummary { run, sub_experiment, summary } in summaries {
@@ -110,7 +98,6 @@ pub fn broken<'a>(requirements: &Requirements, summaries: &'a [RunSummary]) -> V
     found
 }
 
-/// The limits of one payload.
 fn requirement(of_name: &[&RunSummary], name: &str, bytes: &Bytes) -> Result<Requirement, String> {
     let limit = |magnitude: Magnitude| {
         let mut values = Vec::with_capacity(of_name.len());
@@ -130,7 +117,7 @@ fn requirement(of_name: &[&RunSummary], name: &str, bytes: &Bytes) -> Result<Req
     Ok(Requirement { sub_experiment: name.to_owned(), bytes: bytes.clone(), median: median?, p99: p99?, max: max? })
 }
 
-/// Each value once, in the order of first appearance.
+/// Distinct values, in order of first appearance.
 fn distinct<'a, T: PartialEq>(values: impl Iterator<Item = &'a T>) -> Vec<&'a T> {
     let mut found = Vec::new();
     for value in values {
@@ -159,7 +146,7 @@ mod tests {
         let row = &derived.requirements.rows[0];
         assert_eq!((format!("{:.3}", row.median), row.p99, row.max), ("4.960".to_owned(), 2.0, 3.0));
         assert_eq!(derived.gaps, []);
-        // With few runs the largest is above the limit made of it.
+        // With few runs the largest value exceeds the limit derived from it.
         let broken: Vec<_> = broken(&derived.requirements, &runs).iter().map(|one| (one.run, one.row.check)).collect();
         assert_eq!(broken, [("5", Magnitude::Median)]);
     }

@@ -1,41 +1,31 @@
-//! Writing `measurements_<name>.csv`: half of each round trip of a sub-experiment. [`crate::raw`] reads it.
+//! Writer of `measurements_<name>.csv`: half of each round trip of a sub-experiment. [`crate::raw`] reads it.
 
 use crate::raw::COLUMNS;
 use memchr::memchr_iter;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, Write};
 
-/// Rows written by one system call.
+/// Rows per system call.
 const ROWS_AT_ONCE: usize = 1 << 20;
 
-/// The name of the file of a sub-experiment.
 pub fn file_name(sub_experiment: &str) -> String {
     format!("measurements_{sub_experiment}.csv")
 }
 
-/// A file that grows payload by payload.
 pub struct MeasurementsWriter {
     /// The file, open for appending.
     pub csv: File,
     rows: u64,
-    /// Of the latest payload.
     latest: u64,
 }
 
 impl MeasurementsWriter {
-    /// Writes the first line into an empty file.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn begin(mut csv: File) -> io::Result<Self> {
         writeln!(csv, "{}", COLUMNS.join(","))?;
         Ok(Self { csv, rows: 0, latest: 0 })
     }
 
-    /// Goes on in a file with whole rows.
-    ///
-    /// # Errors
-    /// If it cannot be read.
+    /// Continues a file that ends with a whole row.
     pub fn resume(mut csv: File) -> io::Result<Self> {
         csv.rewind()?;
         let (mut reader, mut lines) = (BufReader::new(&csv), 0_u64);
@@ -50,18 +40,16 @@ impl MeasurementsWriter {
         Ok(Self { csv, rows: lines.saturating_sub(1), latest: 0 })
     }
 
-    /// Appends the round trips of a payload, in nanoseconds. When it returns, a killed process loses nothing of them.
-    ///
-    /// # Errors
-    /// If they cannot be written, e.g. on a full disk.
+    /// Appends the round trips of a payload, in nanoseconds. Once it returns, killing the process loses none of them.
+    /// Fails if the file cannot be written, e.g. on a full disk.
     pub fn append(&mut self, payload_bytes: u64, rtt_ns: impl Iterator<Item = u64>) -> io::Result<()> {
         self.latest = 0;
         let (mut text, mut rtt_ns) = (Vec::new(), rtt_ns.peekable());
-        // Whole rows in one system call, so that a killed process leaves no row cut off.
+        // Whole rows per system call, so that a killed process leaves no partial row.
         while rtt_ns.peek().is_some() {
             for rtt_ns in rtt_ns.by_ref().take(ROWS_AT_ONCE) {
                 (self.rows, self.latest) = (self.rows + 1, self.latest + 1);
-                // Half of it in whole nanoseconds, halves rounded up.
+                // Half the round trip in whole nanoseconds, rounded half up.
                 let ns = rtt_ns.div_ceil(2);
                 writeln!(text, "{},{payload_bytes},{}.{:03}", self.rows, ns / 1000, ns % 1000)?;
             }
@@ -71,7 +59,7 @@ impl MeasurementsWriter {
         Ok(())
     }
 
-    /// The rows of the latest payload have been set aside; those that follow have their numbers.
+    /// Reuses the row numbers of the latest payload for the rows that follow, because it was discarded.
     pub fn forget_latest(&mut self) {
         self.rows -= std::mem::take(&mut self.latest);
     }

@@ -1,24 +1,20 @@
-//! Sums and extremes over numbers, or pairs of numbers, in several lanes at once.
+//! Sums and extremes of numbers, or pairs of numbers, in several lanes at once.
 
 const LANES: usize = 8;
-/// Longest part that is added without being halved again.
+/// Longest block that is summed without being halved again.
 const BLOCK: usize = 128;
 
-/// What comes of numbers taken together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SumAndRange {
-    /// In numpy's order of additions, so that it is rounded as numpy's.
+    /// Added in numpy's order, so that it is rounded as by numpy.
     pub sum: f64,
-    /// Infinity without a number.
+    /// Infinity if there are no numbers.
     pub smallest: f64,
-    /// Negative infinity without a number.
+    /// Negative infinity if there are no numbers.
     pub largest: f64,
 }
 
-/// The figures of `f` over the pairs. No `f` is NaN.
-///
-/// # Panics
-/// If the slices differ in length.
+/// Sum and extremes of `f` over the pairs; `f` must not return NaN. Panics if the slices differ in length.
 ///
 /// # Source
 /// numpy, `loops_utils.h.src`, `pairwise_sum`; Higham (1993), "The accuracy of floating point summation".
@@ -26,10 +22,7 @@ pub fn figures(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64) -> SumA
     added::<true>(left, right, f)
 }
 
-/// The sum alone, of [`figures`].
-///
-/// # Panics
-/// If the slices differ in length.
+/// Sum of `f` over the pairs, as in [`figures`]. Panics if the slices differ in length.
 pub fn sum(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64) -> f64 {
     added::<false>(left, right, f).sum
 }
@@ -42,9 +35,9 @@ fn added<const EXTREMES: bool>(left: &[f64], right: &[f64], f: impl Fn(f64, f64)
     let together = |[one, two, three, four, five, six, seven, eight]: &[f64; LANES]| {
         ((one + two) + (three + four)) + ((five + six) + (seven + eight))
     };
-    // Apart from making these: the compiler would arrange the lanes for that.
+    // Separate from the loop that makes `sums`: otherwise the compiler rearranges its lanes for this addition.
     let mut sums: Vec<f64> = sums.iter().map(together).collect();
-    // These are in the last block that is not empty: the others are of whole lanes.
+    // The rest belongs to the last block that is not empty: the other blocks consist of whole lanes.
     let last: Vec<f64> = last_lefts.iter().zip(last_rights).map(|(left, right)| f(*left, *right)).collect();
     if let Some(its) = blocks.iter().rposition(|length| *length > 0) {
         sums[its] = last.iter().fold(sums[its], |sum, number| sum + number);
@@ -61,8 +54,8 @@ fn added<const EXTREMES: bool>(left: &[f64], right: &[f64], f: impl Fn(f64, f64)
     }
 }
 
-/// The lengths of the blocks that so many numbers are divided into by halving, as often for all: what is short enough
-/// before is followed by an empty block, whose sum changes nothing.
+/// Lengths of the blocks that `length` numbers are divided into by repeated halving. All are halved equally often: a
+/// block that is already short enough is followed by an empty one, whose sum changes nothing.
 fn blocks(length: usize) -> Vec<usize> {
     let mut blocks = vec![length];
     while blocks.iter().any(|length| *length > BLOCK) {
@@ -76,15 +69,15 @@ fn blocks(length: usize) -> Vec<usize> {
     blocks
 }
 
-/// By lane, over pairs of whole lanes.
+/// Sums and extremes per lane, over pairs of whole lanes.
 struct Lanes {
-    /// By block.
+    /// One entry per block.
     sums: Vec<[f64; LANES]>,
     smallest: [f64; LANES],
     largest: [f64; LANES],
 }
 
-/// The sums of blocks of these lengths, and the extremes of all if they are wanted.
+/// Sums of blocks of the given lengths, and the extremes of all numbers if `EXTREMES`.
 fn by_block<const EXTREMES: bool>(
     mut lefts: &[[f64; LANES]],
     mut rights: &[[f64; LANES]],
@@ -96,7 +89,7 @@ fn by_block<const EXTREMES: bool>(
     for length in blocks {
         let (left, right);
         ((left, lefts), (right, rights)) = (lefts.split_at(length / LANES), rights.split_at(length / LANES));
-        // With extremes of its own a block need not wait for the one before.
+        // Separate extremes per block, so that a block does not wait for the one before.
         let (mut sum, mut least, mut most) = ([0.0; LANES], [f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
         for (left, right) in left.iter().zip(right) {
             let numbers = by_lane(*left, *right, &f);

@@ -5,9 +5,9 @@
 //! 1,16,2.05575
 //! ```
 //!
-//! Columns are found by name and may stand in any order; others are ignored, and so are the values of `Sample`. Gzip, a
-//! byte-order mark, CRLF, blank lines and quotes are understood. A latency is a finite number, 0 or more, with a decimal
-//! point. Every row ends with a line break, because a number that was cut off would look like a short one.
+//! Columns are found by name, in any order; other columns and the values of `Sample` are ignored. Gzip, a byte-order
+//! mark, CRLF, blank lines and quotes are accepted. A latency is a finite number, 0 or more, with a decimal point.
+//! Every row ends with a line break, because a truncated number would look like a short one.
 
 mod chunks;
 mod collect;
@@ -27,29 +27,28 @@ use std::sync::Mutex;
 use std::thread;
 use tripmeter_model::file::FileError;
 
-/// Bytes of a file that its threads parse before what they found is put together.
+/// Bytes of a file that threads parse before their results are merged.
 const WINDOW_BYTES: u64 = if cfg!(test) { 4 << 10 } else { 24 << 20 };
-/// A file below this is not worth a second thread.
+/// Size below which a file is read by one thread.
 const SMALL_BYTES: u64 = if cfg!(test) { 1 } else { 1 << 20 };
-/// Samples of one payload that may be held, over all threads, before only one file at a time goes on with more.
+/// Samples of one payload that all files together may hold; beyond it, one file at a time.
 const UNGATED_SAMPLES: usize = 4 << 20;
 
-/// Reads raw files, several at once if need be, in bounded memory.
+/// Reader of raw files, several in parallel, in bounded memory.
 ///
-/// Where the rows of a payload are contiguous, 8 bytes are held for each sample of the largest payload, and some
-/// 50 MiB more. Otherwise, and for what is no regular file, all samples of a file are held.
+/// If the rows of each payload are contiguous, it holds 8 bytes per sample of the largest payload and some 50 MiB.
+/// Otherwise, and for what is not a regular file, it holds all samples of a file.
 #[derive(Debug)]
 pub struct Reader {
     threads: usize,
-    /// Whether the user has named the file, which may then be a pipe or a device.
+    /// True if the user named the file, which may then be a pipe or a device.
     is_named: bool,
-    /// Instead of [`WINDOW_BYTES`], and for files of any size.
+    /// Overrides [`WINDOW_BYTES`] and [`SMALL_BYTES`].
     window_bytes: Option<u64>,
-    /// Held by whoever has many samples of one payload in memory.
+    /// Locked while many samples of one payload are in memory.
     gate: Mutex<()>,
 }
 
-/// Reading one file with one function.
 struct Pass<'a, F> {
     reader: &'a Reader,
     file: &'a Path,
@@ -58,29 +57,27 @@ struct Pass<'a, F> {
 }
 
 impl Reader {
-    /// For so many threads altogether.
+    /// Reader that uses at most this many threads, over all files.
     pub fn new(threads: usize) -> Self {
         Self { threads: threads.max(1), is_named: false, window_bytes: None, gate: Mutex::new(()) }
     }
 
-    /// Reads every plain file in windows of so many bytes, by one thread too: for tests of how they are put together.
+    /// Reads every plain file in windows of `bytes`, also with one thread: for tests of merging.
     pub fn in_windows(self, bytes: u64) -> Self {
         Self { window_bytes: Some(bytes), ..self }
     }
 
-    /// For a file that the user has named: it may be a pipe or a device, which are waited for.
+    /// Accepts a pipe or a device, because the user named the file; reading waits for it.
     pub fn of_named(self) -> Self {
         Self { is_named: true, ..self }
     }
 
-    /// Reduces each payload's samples, in microseconds and in the order of the file, to what `finish` makes of them. The
-    /// payloads come in the order of their first appearance. If one payload of the file is written as a float, all are.
+    /// Reduces each payload's samples with `finish`: microseconds, in the order of the file.
     ///
-    /// `threads` are used for this file. `finish` may be called more than once for a payload. The last line of the file may
-    /// be cut off if its payload does not count; it is left out then.
-    ///
-    /// # Errors
-    /// If the file cannot be read; the first row that is wrong.
+    /// Payloads are returned in order of first appearance. If one of them is written as a float, all are. `threads` is
+    /// the number for this file. `finish` may be called more than once for a payload. The last line may be cut off if
+    /// `counts` is false for its payload; it is then ignored. Fails if the file cannot be read, or for the first
+    /// invalid row.
     pub fn read<T: Send>(
         &self,
         file: &Path,
@@ -100,7 +97,7 @@ impl Reader {
 }
 
 impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
-    /// `None` if the rows of a payload turn out not to be contiguous.
+    /// Reads the file once; `None` if the rows of a payload are not contiguous.
     fn first(&self, threads: usize) -> Result<Option<Vec<(Bytes, T)>>, FileError> {
         let chunks = Chunks::open(self.file, self.reader.is_named)?;
         if !chunks.regular() {
@@ -119,7 +116,7 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
         }
     }
 
-    /// Everything is held to the end.
+    /// Reads with one thread, holding all samples to the end.
     fn all_held(&self, chunks: Chunks) -> Result<Vec<(Bytes, T)>, FileError> {
         let collector = Collector::new(self.finish, self.counts).holding_all();
         match self.whole(chunks, collector) {
@@ -129,7 +126,7 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
         }
     }
 
-    /// By this thread alone; one payload is held at a time.
+    /// Reads with one thread, holding one payload at a time.
     fn one(&self, chunks: Chunks) -> Result<Vec<(Bytes, T)>, Stopped> {
         let limit = UNGATED_SAMPLES / self.reader.threads;
         self.whole(chunks, Collector::new(self.finish, self.counts).gated(&self.reader.gate, limit))
@@ -141,7 +138,7 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
         collected.stop.map_or(Ok(collected.done), |stop| Err(stop.at(self.file, layout.header_lines)))
     }
 
-    /// By several threads, each of which reads a range of the window that all of them are in.
+    /// Reads with several threads, each of which reads a range of the current window.
     fn windows(&self, mut chunks: Chunks, size: u64, threads: usize) -> Result<Vec<(Bytes, T)>, Stopped> {
         let layout = RowLayout::of(self.file, &mut chunks)?;
         let rows = chunks.into_rest().expect("only plain files are split");

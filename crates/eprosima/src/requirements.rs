@@ -6,48 +6,36 @@ use crate::table::{CsvColumn, CsvRow, CsvTable, push_row, three_decimals};
 use std::path::Path;
 use tripmeter_model::file::{self, FileError};
 
-/// Names of the columns, in their order.
+/// Column names, in order.
 ///
 /// # Source
 /// The latency test specification of eProsima's Fast RTPS.
 pub const COLUMNS: [&str; 5] = ["Experiment type", "Bytes", "Median", "99%", "Max"];
 
-/// Requirements, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Requirements {
-    /// One for each sub-experiment and payload.
+    /// One per sub-experiment and payload.
     pub rows: Vec<Requirement>,
 }
 
-/// Upper limits, in microseconds.
+/// Upper limits of one payload, in microseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Requirement {
-    /// Name of the sub-experiment, e.g. `interprocess_reliable_tcp`.
+    /// Name, e.g. `interprocess_reliable_tcp`.
     pub sub_experiment: String,
-    /// The payload.
     pub bytes: Bytes,
-    /// Limit of the median.
     pub median: f64,
-    /// Limit of the 99th percentile.
     pub p99: f64,
-    /// Limit of the largest sample.
     pub max: f64,
 }
 
 impl Requirements {
-    /// Reads a file; other columns are ignored.
-    ///
-    /// # Errors
-    /// If it cannot be read, a column is missing, a limit is no finite number of 0 or more, or a payload of a sub-experiment is
-    /// there twice.
+    /// Reads a file; other columns are ignored. Fails if it cannot be read or a column is missing. Limits must be
+    /// finite numbers of 0 or more, and payloads unique within a sub-experiment.
     pub fn read(file: &Path) -> Result<Self, FileError> {
         Self::of_table(&CsvTable::read(file)?)
     }
 
-    /// Reads a table.
-    ///
-    /// # Errors
-    /// As [`Requirements::read`], but for what cannot be read.
     pub fn of_table(table: &CsvTable) -> Result<Self, FileError> {
         let columns: Vec<CsvColumn> = COLUMNS.iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
         let mut rows: Vec<Requirement> = Vec::new();
@@ -62,7 +50,6 @@ impl Requirements {
         Ok(Self { rows })
     }
 
-    /// The file's text.
     pub fn to_csv(&self) -> Vec<u8> {
         let mut text = Vec::new();
         push_row(&mut text, COLUMNS);
@@ -74,22 +61,19 @@ impl Requirements {
         text
     }
 
-    /// Writes the file that the user has named, whole or not at all.
-    ///
-    /// # Errors
-    /// If it cannot be written.
+    /// Writes to a file that the user named, whole or not at all.
     pub fn write(&self, file: &Path) -> Result<(), FileError> {
         file::write_named(file, &self.to_csv())
     }
 
-    /// The requirements of a sub-experiment, in the order of the file.
+    /// Requirements of a sub-experiment, in the order of the file.
     pub fn of<'a>(&'a self, sub_experiment: &'a str) -> impl Iterator<Item = &'a Requirement> {
         self.rows.iter().filter(move |row| row.sub_experiment == sub_experiment)
     }
 }
 
 impl Requirement {
-    /// The limit of a figure; infinite where there are none, as of the smallest sample.
+    /// Limit of a figure; infinite for the minimum, which has none.
     pub fn limit(&self, magnitude: Magnitude) -> f64 {
         match magnitude {
             Magnitude::Median => self.median,

@@ -1,23 +1,20 @@
-//! Order statistics without sorting everything.
+//! Order statistics without sorting all samples.
 
 use crate::pairwise;
 
-/// Parts that the range of the samples is divided into.
+/// Parts into which the range of the samples is divided.
 const BUCKETS: usize = 4096;
-/// Fewer samples are sorted.
+/// Below this number, samples are sorted.
 const FEW: usize = 2048;
 
-/// The quantiles of samples, which are overwritten. The samples are finite and not negative, the fractions within 0 to
-/// 1.
-///
-/// # Panics
-/// If there is no sample.
+/// Quantiles of samples, which are overwritten. Samples are finite and not negative; fractions are from 0 to 1. Panics
+/// if there is no sample.
 pub fn quantiles<const N: usize>(samples: &mut [f64], fractions: [f64; N]) -> [f64; N] {
     let all = pairwise::figures(samples, samples, |sample, _| sample);
     quantiles_within(samples, [all.smallest, all.largest], fractions)
 }
 
-/// Quantiles as [`quantiles`] returns them, where the smallest and the largest sample are known.
+/// Quantiles as by [`quantiles`], with the smallest and the largest sample given.
 pub fn quantiles_within<const N: usize>(samples: &mut [f64], range: [f64; 2], fractions: [f64; N]) -> [f64; N] {
     let positions = fractions.map(|fraction| fraction * (samples.len() - 1) as f64);
     let below = positions.map(|position| position.floor() as usize);
@@ -26,7 +23,7 @@ pub fn quantiles_within<const N: usize>(samples: &mut [f64], range: [f64; 2], fr
     std::array::from_fn(|index| interpolated(values[0][index], values[1][index], positions[index]))
 }
 
-/// The number at `position` between two neighbours of a sorted list, which differ in `position` by 1.
+/// Interpolates at `position` between two neighbours of a sorted list.
 ///
 /// # Source
 /// Hyndman and Fan (1996), type 7, as `numpy.percentile` rounds it (`_lerp` in `_function_base_impl.py`).
@@ -36,7 +33,7 @@ fn interpolated(below: f64, above: f64, position: f64) -> f64 {
     if fraction >= 0.5 { above - difference * (1.0 - fraction) } else { below + difference * fraction }
 }
 
-/// The samples of these ranks; 0 is the rank of the smallest.
+/// Samples of the given ranks; 0 is the smallest.
 fn ranked<const N: usize>(samples: &mut [f64], range: [f64; 2], ranks: [[usize; N]; 2]) -> [[f64; N]; 2] {
     if samples.len() < FEW {
         samples.sort_unstable_by(f64::total_cmp);
@@ -48,7 +45,7 @@ fn ranked<const N: usize>(samples: &mut [f64], range: [f64; 2], ranks: [[usize; 
         counts[buckets.place(*sample)] += 1;
     }
     let mut wanted = [false; BUCKETS];
-    // Ranks among the samples of the buckets that are wanted.
+    // Ranks among the samples in wanted buckets.
     let mut among = ranks;
     let mut order: Vec<&mut usize> = among.as_flattened_mut().iter_mut().collect();
     order.sort_unstable();
@@ -65,7 +62,7 @@ fn ranked<const N: usize>(samples: &mut [f64], range: [f64; 2], ranks: [[usize; 
     }
     let mut kept = 0;
     for at in 0..samples.len() {
-        // Without a branch: few are kept.
+        // Without a branch, because few are kept.
         samples[kept] = samples[at];
         kept += usize::from(wanted[buckets.place(samples[at])]);
     }
@@ -74,8 +71,8 @@ fn ranked<const N: usize>(samples: &mut [f64], range: [f64; 2], ranks: [[usize; 
     among.map(|ranks| ranks.map(|rank| kept[rank]))
 }
 
-/// Equal parts of a range of numbers that are not negative, where their bits as an integer rise with them: so of
-/// nearly equal ratio, which suits samples with a long tail.
+/// Equal parts of a range of non-negative numbers by their bits as integers, which rise with the value. The parts have
+/// nearly equal ratios, which suits samples with a long tail.
 struct Buckets {
     lowest: u64,
     shift: u32,
@@ -88,10 +85,9 @@ impl Buckets {
         Self { lowest, shift: width.saturating_sub(BUCKETS.ilog2()) }
     }
 
-    /// The bucket of a sample within the range.
     #[inline(always)]
     fn place(&self, sample: f64) -> usize {
-        // The mask changes nothing; it spares a check.
+        // The mask changes no value; it avoids a bounds check.
         ((sample.to_bits() - self.lowest) >> self.shift) as usize & (BUCKETS - 1)
     }
 }

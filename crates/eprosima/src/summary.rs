@@ -6,69 +6,55 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tripmeter_model::file::FileError;
 
-/// Names of the columns, in their order.
+/// Column names, in order.
 ///
 /// # Source
 /// The latency test specification of eProsima's Fast RTPS.
 pub const COLUMNS: [&str; 12] =
     ["Bytes", "Samples", "Max", "Min", "Mean", "Median", "Stdev", "Mean jitter", "Max jitter", "90%", "99%", "99.99%"];
 
-/// A summary; payloads in the order in which they were measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// One row per payload.
+    /// One per payload, in measurement order.
     pub rows: Vec<SummaryRow>,
 }
 
-/// The figures of one payload, in microseconds.
+/// Figures of one payload, in microseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SummaryRow {
-    /// The payload.
     pub bytes: Bytes,
-    /// Number of samples.
     pub samples: u64,
-    /// Largest sample.
     pub max: f64,
-    /// Smallest sample.
     pub min: f64,
-    /// Arithmetic mean.
     pub mean: f64,
-    /// Half of the samples are below.
     pub median: f64,
-    /// Standard deviation, dividing by n.
+    /// Divided by n.
     pub stdev: f64,
-    /// Mean difference of two samples in a row, without sign; NaN if there is one sample only.
+    /// Mean absolute difference of consecutive samples; NaN for a single sample.
     pub mean_jitter: f64,
-    /// Largest difference of two samples in a row; NaN if there is one sample only.
+    /// Largest difference of consecutive samples; NaN for a single sample.
     pub max_jitter: f64,
-    /// 90 % are below.
     pub p90: f64,
-    /// 99 % are below.
     pub p99: f64,
-    /// 99.99 % are below.
     pub p9999: f64,
 }
 
-/// A figure of a summary that is compared and drawn.
+/// Figure of a summary that is compared and plotted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Magnitude {
-    /// The smallest sample.
     Min,
-    /// The median.
     Median,
-    /// The largest sample.
     Max,
-    /// The 99th percentile.
     P99,
 }
 
 impl Magnitude {
-    /// All, in the order of the scripts.
+    /// All, in the order of eProsima's scripts.
     pub const ALL: [Magnitude; 4] = [Magnitude::Min, Magnitude::Median, Magnitude::Max, Magnitude::P99];
-    /// Those that there are requirements of, in the order of the check report.
+    /// Figures with requirements, in the order of the check report.
     pub const CHECKED: [Magnitude; 3] = [Magnitude::Median, Magnitude::P99, Magnitude::Max];
 
-    /// Its name as a column: `Min`, `Median`, `Max`, `99%`.
+    /// Column name: `Min`, `Median`, `Max`, `99%`.
     pub fn column(self) -> &'static str {
         match self {
             Magnitude::Min => "Min",
@@ -78,7 +64,7 @@ impl Magnitude {
         }
     }
 
-    /// Its value in a row of a summary, in microseconds.
+    /// Value in a row of a summary, in microseconds.
     pub fn of(self, row: &SummaryRow) -> f64 {
         match self {
             Magnitude::Min => row.min,
@@ -90,19 +76,12 @@ impl Magnitude {
 }
 
 impl Summary {
-    /// Reads a file; other columns are ignored.
-    ///
-    /// # Errors
-    /// If it cannot be read, a column is missing, a figure is no finite number of 0 or more (jitter may be NaN), or a payload
-    /// is there twice.
+    /// Reads a file; other columns are ignored. Fails if it cannot be read or a column is missing. Figures must be
+    /// finite numbers of 0 or more (jitter may be NaN), and payloads unique.
     pub fn read(file: &Path) -> Result<Self, FileError> {
         Self::of_table(&CsvTable::read(file)?)
     }
 
-    /// Reads a table.
-    ///
-    /// # Errors
-    /// As [`Summary::read`], but for what cannot be read.
     pub fn of_table(table: &CsvTable) -> Result<Self, FileError> {
         let columns: Vec<CsvColumn> = COLUMNS.iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
         let (mut rows, mut known) = (Vec::new(), BTreeSet::new());
@@ -116,7 +95,6 @@ impl Summary {
         Ok(Self { rows })
     }
 
-    /// The file's text.
     pub fn to_csv(&self) -> Vec<u8> {
         let mut text = Vec::new();
         push_row(&mut text, COLUMNS);
@@ -129,7 +107,7 @@ impl Summary {
         text
     }
 
-    /// The summary as it is read back from its file: figures with three decimals.
+    /// Rounds figures to three decimals, as if read back from the file.
     pub fn as_in_file(mut self) -> Self {
         for row in &mut self.rows {
             let [max, min, mean, median, stdev, mean_jitter, max_jitter, p90, p99, p9999] =
@@ -141,7 +119,6 @@ impl Summary {
         self
     }
 
-    /// The row of a payload.
     pub fn row(&self, bytes: &Bytes) -> Option<&SummaryRow> {
         self.rows.iter().find(|row| row.bytes == *bytes)
     }
@@ -170,7 +147,7 @@ impl SummaryRow {
         })
     }
 
-    /// All figures but the number of samples, in the order of [`COLUMNS`].
+    /// All figures except the number of samples, in the order of [`COLUMNS`].
     pub fn figures(&self) -> [f64; 10] {
         [
             self.max,
@@ -187,8 +164,8 @@ impl SummaryRow {
     }
 }
 
-/// The sub-experiment whose summary has this file name: `measurements_<name>_summary.csv`, that is, the stem without its
-/// first and last token; `None` if nothing is left.
+/// Sub-experiment in a file name such as `measurements_<name>_summary.csv`: the stem without its first and last token;
+/// `None` if nothing is left.
 pub fn sub_experiment(file: &Path) -> Option<&str> {
     let stem = file.file_name()?.to_str()?.strip_suffix(".csv")?;
     let (_, rest) = stem.split_once('_')?;
@@ -230,7 +207,7 @@ mod tests {
         assert!(told(&TEXT.replace("2.800", "fast")).contains("line 2, column '90%': 'fast'"));
         assert!(told(&TEXT.replace("32.0", "16.0")).contains("line 3, column 'Bytes': '16.0' is there twice"));
         assert!(told(&TEXT[..TEXT.len() - 8]).contains("line 3: '32.0,1,1.000"));
-        // A figure that is cut off could not be distinguished from a short one.
+        // A truncated figure could not be distinguished from a short one.
         assert!(told(&TEXT[..TEXT.len() - 1]).contains("line 3: '32.0,1,1.000") && TEXT.ends_with('\n'));
         for (wrong, why) in [("-2.800", "negative"), ("inf", "infinite"), ("nan", "not a number"), ("", "empty")] {
             let told = told(&TEXT.replace("2.800", wrong));

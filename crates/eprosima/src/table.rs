@@ -1,11 +1,11 @@
-//! Small CSV files with a header: columns by name, values with their line. All of it is held in memory.
+//! Small CSV files with a header, held in memory: columns by name, values with their line.
 
 use crate::bytes::Bytes;
 use std::path::{Path, PathBuf};
 use tripmeter_model::file::{self, FileError};
 use tripmeter_model::printable::line as line_of;
 
-/// A CSV file as read: header and rows, each row as long as the header.
+/// Contents of a CSV file; each row is as long as the header.
 #[derive(Debug)]
 pub struct CsvTable {
     file: PathBuf,
@@ -14,11 +14,9 @@ pub struct CsvTable {
     rows: Vec<(u64, Vec<String>)>,
 }
 
-/// A column of a [`CsvTable`].
 #[derive(Clone, Copy, Debug)]
 pub struct CsvColumn(usize);
 
-/// A row of a [`CsvTable`].
 #[derive(Clone, Copy, Debug)]
 pub struct CsvRow<'a> {
     table: &'a CsvTable,
@@ -27,18 +25,14 @@ pub struct CsvRow<'a> {
 }
 
 impl CsvTable {
-    /// Reads a file. Gzip, a byte-order mark, CRLF, blank lines and quotes are understood.
-    ///
-    /// # Errors
-    /// If it cannot be read, is no regular file, is empty or has more than [`file::MOST_TABLE_BYTES`], a row is not as long as the header, or the last one has no line break.
+    /// Reads a file. Gzip, a byte-order mark, CRLF, blank lines and quotes are accepted. Fails if the file cannot be
+    /// read, is not regular, is empty or has more than [`file::MOST_TABLE_BYTES`], or as [`CsvTable::parse`].
     pub fn read(file: &Path) -> Result<Self, FileError> {
         Self::parse(file, &file::read(file, file::MOST_TABLE_BYTES)?)
     }
 
-    /// Reads the contents of a file; its name is for errors.
-    ///
-    /// # Errors
-    /// If there is no header, a row is not as long as it, or the last one has no line break.
+    /// Reads the contents of a file, whose name is used in errors. Fails if there is no header, a row has another
+    /// length than the header, or the last row has no line break.
     pub fn parse(file: &Path, contents: &[u8]) -> Result<Self, FileError> {
         let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(contents);
         let mut records = reader.byte_records().map(|record| {
@@ -64,36 +58,27 @@ impl CsvTable {
         Ok(Self { file: file.to_owned(), line, header, rows })
     }
 
-    /// The column of that name; the first one, if there are several.
-    ///
-    /// # Errors
-    /// If there is none.
+    /// First column of that name. Fails if there is none.
     pub fn column(&self, name: &str) -> Result<CsvColumn, FileError> {
         let found = self.header.iter().position(|column| column == name).map(CsvColumn);
         found.ok_or_else(|| missing_column(&self.file, self.line, &self.header.join(","), name))
     }
 
-    /// The rows, in the order of the file.
     pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
         self.rows.iter().map(|(line, values)| CsvRow { table: self, line: *line, values })
     }
 }
 
-/// That the header has no such column.
 pub(crate) fn missing_column(file: &Path, line: u64, header: &str, name: &str) -> FileError {
     FileError::wrong_line(file, line, header, format!("has no column '{name}'; columns are separated by commas"))
 }
 
 impl<'a> CsvRow<'a> {
-    /// The value of a column.
     pub fn text(&self, column: CsvColumn) -> &'a str {
         &self.values[column.0]
     }
 
-    /// The value of a column as a number of microseconds, finite and not negative.
-    ///
-    /// # Errors
-    /// If it is none.
+    /// Value of a column as a number of microseconds, finite and not negative. Fails if it is not such a number.
     pub fn microseconds(&self, column: CsvColumn) -> Result<f64, FileError> {
         match self.text(column).parse::<f64>() {
             Err(_) if self.text(column).is_empty() => Err(self.wrong(column, "is empty; the figure is missing")),
@@ -105,39 +90,32 @@ impl<'a> CsvRow<'a> {
         }
     }
 
-    /// The value of a column as a whole number.
-    ///
-    /// # Errors
-    /// If it is none.
+    /// Value of a column as a whole number. Fails if it is not such a number.
     pub fn count(&self, column: CsvColumn) -> Result<u64, FileError> {
         self.text(column).parse().map_err(|_| self.wrong(column, "is no whole number"))
     }
 
-    /// The value of a column as a payload size.
-    ///
-    /// # Errors
-    /// If it is none.
+    /// Value of a column as a payload size. Fails if it is not a size.
     pub fn bytes(&self, column: CsvColumn) -> Result<Bytes, FileError> {
         Bytes::parse(self.text(column)).ok_or_else(|| self.wrong(column, "is no number of bytes"))
     }
 
-    /// That the value of a column is wrong.
     pub fn wrong(&self, column: CsvColumn, what: impl Into<String>) -> FileError {
         FileError::wrong_value(&self.table.file, self.line, &self.table.header[column.0], self.text(column), what)
     }
 }
 
-/// A number as all these files have it: three decimals, `nan`, `inf`.
+/// Number with three decimals, `nan` or `inf`, as in all these files.
 pub fn three_decimals(value: f64) -> String {
     if value.is_nan() { "nan".to_owned() } else { format!("{value:.3}") }
 }
 
-/// A number as it is read back from such a file.
+/// Number as read back from such a file.
 pub fn as_in_file(value: f64) -> f64 {
     three_decimals(value).parse().expect("a formatted number is one")
 }
 
-/// Appends a line of values, quoted where they must be.
+/// Appends a line of values, quoted where needed.
 pub fn push_row<'a>(text: &mut Vec<u8>, values: impl IntoIterator<Item = &'a str>) {
     let mut writer = csv::Writer::from_writer(text);
     writer.write_record(values).and_then(|()| Ok(writer.flush()?)).expect("a Vec takes it");

@@ -4,44 +4,37 @@ use crate::check::{CheckReport, CheckRow};
 use crate::requirements::{Requirement, Requirements};
 use crate::summary::{Magnitude, Summary};
 
-/// What was measured of one sub-experiment.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Its name.
     pub name: String,
-    /// Its figures.
     pub summary: Summary,
-    /// Why its figures are of something else than its name says, if they are, e.g. a path proof that failed.
+    /// Reason why the figures are not those that the name promises, e.g. a failed path proof.
     pub distrust: Option<String>,
 }
 
-/// One sub-experiment against its requirements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubExperimentCheck {
-    /// Its name.
     pub name: String,
-    /// Every check.
     pub report: CheckReport,
-    /// Why it fails even if all its checks pass.
+    /// Reason why it fails even if all checks pass.
     pub distrust: Option<String>,
 }
 
 impl SubExperimentCheck {
-    /// Whether it meets its requirements.
+    /// True if all checks pass and nothing is distrusted.
     pub fn passed(&self) -> bool {
         self.distrust.is_none() && self.report.passed()
     }
 
-    /// Checks that passed.
     pub fn passed_checks(&self) -> usize {
         self.report.rows.iter().filter(|row| row.passed()).count()
     }
 
-    /// The check that is nearest to its limit, or farthest above it; one that was not measured, if there is any.
+    /// Check nearest to its limit, or farthest above it; a check that was not measured comes first.
     pub fn worst(&self) -> Option<&CheckRow> {
         let badness = |row: &CheckRow| match row.percentage_over_requirement() {
             None => f64::INFINITY,
-            // Both are 0: exactly at the limit.
+            // NaN percent: limit and value are both 0, which is at the limit, or the value is NaN.
             Some(percent) if percent.is_nan() => {
                 row.experiment.map_or(0.0, |value| if value.is_nan() { f64::MAX } else { 0.0 })
             }
@@ -51,19 +44,17 @@ impl SubExperimentCheck {
     }
 }
 
-/// An experiment against its requirements.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExperimentCheck {
-    /// Those that were measured and have requirements, in the order given.
+    /// Sub-experiments measured that have requirements, in the given order.
     pub checked: Vec<SubExperimentCheck>,
-    /// Names of those that have no requirements.
+    /// Names of sub-experiments measured that have no requirements.
     pub without_requirements: Vec<String>,
-    /// Names that have requirements and were not measured, in the order of the requirements.
+    /// Names with requirements that were not measured, in the order of the requirements.
     pub not_measured: Vec<String>,
 }
 
 impl ExperimentCheck {
-    /// Checks every sub-experiment.
     pub fn new(requirements: &Requirements, measured: &[Measured]) -> Self {
         let mut made = Self::default();
         for Measured { name, summary, distrust } in measured {
@@ -84,23 +75,23 @@ impl ExperimentCheck {
         made
     }
 
-    /// How many sub-experiments fail.
     pub fn failing(&self) -> usize {
         self.checked.iter().filter(|one| !one.passed()).count()
     }
 
-    /// Checks that passed, and all of them.
+    /// Number of checks that passed, and of all checks.
     pub fn counts(&self) -> (usize, usize) {
         let passed = self.checked.iter().map(SubExperimentCheck::passed_checks).sum();
         (passed, self.checked.iter().map(|one| one.report.rows.len()).sum())
     }
 }
 
-/// One sub-experiment against its limits: all medians, then all 99th percentiles, then all maxima, each in
-/// the order of the limits. A payload that was not measured has a row without figures; one without limits has none.
+/// Checks one sub-experiment: all medians, then all 99th percentiles, then all maxima, in the order of the limits.
+///
+/// A payload that was not measured has rows without figures; one without limits has none.
 ///
 /// # Source
-/// `latency_check_experiment.py` of eProsima's benchmarking; it ends with an error at a payload that was not measured.
+/// `latency_check_experiment.py` of eProsima's benchmarking, which stops with an error at a payload not measured.
 pub fn check(limits: &[&Requirement], measured: &Summary) -> CheckReport {
     let row = |check: Magnitude, limit: &&Requirement| CheckRow {
         check,

@@ -1,4 +1,4 @@
-//! Makes the first inputs of every target below a folder, of kept results and of what the libraries write.
+//! Writes the seed inputs of every target into a folder, from kept results and from output of the libraries.
 
 use mcap::records::{MessageHeader, Metadata};
 use mcap::{Compression, WriteOptions};
@@ -38,7 +38,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Every line of kept results, and the manifests.
+/// Adds every line of kept results, and the manifests.
 fn results(seeds: &mut Seeds) -> Outcome<()> {
     let small = fs::read_to_string(Path::new(ROOT).join("crates/fuzz/src/manifest.json"))?;
     seeds.add("manifest", &small)?;
@@ -222,7 +222,7 @@ fn recording(options: WriteOptions) -> Outcome<Vec<u8>> {
     Ok(file.into_inner())
 }
 
-/// Control messages have no simple examples: those without contents, and the beginnings of others.
+/// Adds control messages without contents, and beginnings of others, which have no simple examples.
 fn messages(seeds: &mut Seeds) -> Outcome<()> {
     for line in [
         r#""Continue""#,

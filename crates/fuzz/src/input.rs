@@ -1,6 +1,6 @@
-//! Values drawn from the bytes of an input; zeros behind its end.
+//! Values taken from the bytes of an input; zeros after its end.
 
-/// What is left of an input.
+/// Rest of an input.
 pub(crate) struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {

@@ -1,4 +1,4 @@
-//! What other processes, hosts, programs and the kernel say.
+//! Messages of other processes, hosts, programs and the kernel.
 
 pub(crate) fn control(bytes: &[u8]) {
     tripmeter_engine::parsers::control_messages(bytes);

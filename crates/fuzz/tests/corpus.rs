@@ -1,4 +1,4 @@
-//! Every kept input of every target runs once: the corpus, and what once was a fault.
+//! Runs every kept input of every target once: the corpus, and inputs that once revealed a fault.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../fuzz/src/memory.rs"]
@@ -14,7 +14,7 @@ fn kept(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz").join(folder)
 }
 
-/// A panic of a target names its input.
+/// Names the input if its target panics.
 struct Running<'a>(&'a str, &'a str);
 
 impl Drop for Running<'_> {

@@ -1,4 +1,4 @@
-//! Reading of `ab.json`, which `tripmeter ab` writes.
+//! Reader of `ab.json`, which `tripmeter ab` writes.
 
 use crate::error::CliError;
 use crate::output;
@@ -13,13 +13,10 @@ use tripmeter_stats::change::Control;
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 
-/// Source of the plan of `tripmeter ab`.
 pub const SOURCE: &str = "ab";
 
-/// `ab.json` of a folder, if it is there.
-///
-/// # Errors
-/// If it cannot be read, is no JSON, or of another version.
+/// Contents of `ab.json` in a folder; `None` if there is none. Fails if the file cannot be read, is not JSON, or has
+/// another version.
 pub fn read(folder: &Path) -> Result<Option<Value>, CliError> {
     let file = folder.join(AB);
     if !file.exists() {
@@ -32,10 +29,8 @@ pub fn read(folder: &Path) -> Result<Option<Value>, CliError> {
     Ok(Some(json))
 }
 
-/// Question of the `ab` of a folder; `None` if there is none yet.
-///
-/// # Errors
-/// If it cannot be read, or holds something else.
+/// Question that an `ab` folder answers; `None` if it has no `ab.json` yet. Fails if the file cannot be read, or holds
+/// something else.
 fn asked_pairs(folder: &Path) -> Result<Option<AskedPairs>, CliError> {
     let Some(json) = read(folder)? else { return Ok(None) };
     let wrong = |what: &str| {
@@ -61,7 +56,7 @@ fn asked_pairs(folder: &Path) -> Result<Option<AskedPairs>, CliError> {
     Ok(Some(AskedPairs { selection, question, effect: json["effect"].as_f64().unwrap_or(0.1) }))
 }
 
-/// Question to the pairs of a folder; where it cannot be read, it is said, and the usual figures are judged.
+/// Question that an `ab` folder answers. If it cannot be read, a note says so, and the usual figures are judged.
 pub fn asked(folder: &Path) -> Option<AskedPairs> {
     asked_pairs(folder).unwrap_or_else(|error| {
         output::say(&format!("note: {error}; the usual figures are judged"));

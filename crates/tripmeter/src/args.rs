@@ -1,5 +1,3 @@
-//! The command line as typed.
-
 mod ab;
 mod choose;
 mod doctor;
@@ -93,7 +91,6 @@ pub enum Command {
     },
 }
 
-/// The commands by what they are for, as `tripmeter --help` lists them.
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Measure",
@@ -117,7 +114,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Other tools", &["eprosima", "iceperf"]),
 ];
 
-/// The command line, with its commands in groups.
+/// Command line with its commands in groups.
 pub fn command() -> clap::Command {
     let command = Cli::command();
     let line = |name: &&str| {
@@ -184,7 +181,7 @@ mod tests {
         assert_eq!(grouped, visible);
     }
 
-    /// But for commands that take the flags of another tool.
+    /// Commands that take the flags of another tool are exempt.
     #[test]
     fn a_short_flag_means_the_same_everywhere() {
         let mut meanings = std::collections::BTreeMap::new();
@@ -207,7 +204,6 @@ mod tests {
         }
     }
 
-    /// What one line of `-h` has room for ends without a full stop.
     #[test]
     fn help_has_no_full_stop() {
         for (name, command) in every_command() {

@@ -1,22 +1,21 @@
-//! Folders of results folders: what is in them, in the order of time.
+//! Folders of results folders, in order of time.
 
 use crate::error::CliError;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use tripmeter_model::{exit, printable};
 
-/// When an experiment began, as its folder's name says it: `2026-01-31_12-00-00`, with a suffix `-2`, `-3`, … if there
-/// are several of one second.
+/// Start time of an experiment from its folder's name: `2026-01-31_12-00-00`, with a suffix `-2`, `-3`, … if several
+/// began in one second.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Began {
-    /// `2026-01-31_12-00-00`
     second: String,
     /// 1 without a suffix.
     number: u32,
 }
 
 impl Began {
-    /// From the name of a folder; `None` if it is no date and time.
+    /// Parses the name of a folder; `None` if it is not a date and time.
     pub fn of_name(name: &str) -> Option<Self> {
         const SHAPE: &[u8] = b"dddd-dd-dd_dd-dd-dd";
         let (second, suffix) = name.split_at_checked(SHAPE.len())?;
@@ -40,7 +39,7 @@ impl Began {
     }
 }
 
-/// Oldest first: folders named by a date in the order of time, and the others by name after them.
+/// Orders names oldest first: folders named by a date by time, then the others by name.
 pub fn by_time(a: &str, b: &str) -> Ordering {
     match (Began::of_name(a), Began::of_name(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -50,16 +49,15 @@ pub fn by_time(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// What is in a folder: names of subfolders, oldest first, and names of everything else.
 pub struct Contents {
-    /// Real folders.
+    /// Names of subfolders, oldest first.
     pub folders: Vec<String>,
-    /// Files, links and the like.
+    /// Names of files, links and the like.
     pub others: Vec<String>,
 }
 
 impl Contents {
-    /// Reads a folder. Links to folders are `others`: they may lead anywhere.
+    /// Reads a folder. Links to folders are `others`, because they may lead anywhere.
     pub fn read(folder: &Path) -> Result<Self, CliError> {
         let failed =
             |error| CliError::new(exit::NO_INPUT, format!("folder '{}' cannot be read: {error}", folder.display()));
@@ -76,7 +74,7 @@ impl Contents {
     }
 }
 
-/// The last part of a path as it is written; of `.` and the like, that of the folder it means. For people.
+/// Printable last part of a path as written; for `.` and the like, the name of the folder.
 pub fn last_part(path: &Path) -> String {
     let named = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let meant = || path.canonicalize().ok().as_deref().and_then(named);

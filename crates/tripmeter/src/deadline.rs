@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 use tripmeter_model::plan::Plan;
 
-/// End of a plan that is begun now, if it ends by time.
+/// End of a plan started now, if it ends by time.
 pub fn end_by_time(plan: &Plan) -> Option<Instant> {
     plan.for_ns.and_then(|whole| Instant::now().checked_add(Duration::from_nanos(whole)))
 }
 
-/// The time until the end, if there is one and it has not come: the last round may end after it.
+/// Time until the end; `None` if there is no end or it has passed, because the last round may end later.
 pub fn until(end: Option<Instant>) -> Option<Duration> {
     end?.checked_duration_since(Instant::now())
 }

@@ -1,4 +1,4 @@
-//! What ships with the program: sidecars of the known transports, and presets.
+//! Sidecars of the known transports, and presets, compiled into the program.
 
 use crate::error::CliError;
 use tripmeter_engine::suggest::did_you_mean;
@@ -8,17 +8,15 @@ use tripmeter_model::sidecar::Sidecar;
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// The sidecars of all transports in this repository.
 pub fn sidecars() -> Vec<Sidecar> {
     SIDECARS.iter().map(|(_, text)| Sidecar::parse(text).expect("a test reads every sidecar")).collect()
 }
 
-/// Names and texts of the presets, by name.
+/// Names and texts of the presets, sorted by name.
 pub fn presets() -> &'static [(&'static str, &'static str)] {
     PRESETS
 }
 
-/// The text of one preset.
 pub fn preset(name: &str) -> Result<&'static str, CliError> {
     let found = PRESETS.iter().find(|(other, _)| *other == name).map(|(_, text)| *text);
     found.ok_or_else(|| {
@@ -28,7 +26,6 @@ pub fn preset(name: &str) -> Result<&'static str, CliError> {
     })
 }
 
-/// A preset as an experiment.
 pub fn preset_experiment(name: &str) -> Result<Experiment, CliError> {
     preset(name).map(|text| Experiment::parse(text).expect("a test reads every preset"))
 }

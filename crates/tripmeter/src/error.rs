@@ -3,11 +3,11 @@ use tripmeter_engine::registry::RegistryError;
 use tripmeter_engine::resolve::PlanError;
 use tripmeter_model::file::{FileError, FolderGone};
 
-/// Most bytes of a message: some texts that others say, each cut to
-/// [`MOST_SAID_BYTES`](tripmeter_model::bounds::MOST_SAID_BYTES), and ours around them.
+/// Maximum size of a message: a few quoted texts, each cut to
+/// [`MOST_SAID_BYTES`](tripmeter_model::bounds::MOST_SAID_BYTES), and the program's own words.
 const MOST_MESSAGE_BYTES: usize = 32 << 10;
 
-/// What ends a command: one line for people, and the exit code of its class.
+/// Error that ends a command: one line of text, and the exit code of its class.
 #[derive(Debug)]
 pub struct CliError {
     pub code: u8,
@@ -15,7 +15,7 @@ pub struct CliError {
 }
 
 impl CliError {
-    /// An error; of a message that is far too long, as a folder or a host can make it, the first part.
+    /// Truncates a message that is far too long, as a folder or a host can make it.
     pub fn new(code: u8, message: impl Into<String>) -> Self {
         let mut message = message.into();
         if message.len() > MOST_MESSAGE_BYTES {

@@ -1,4 +1,4 @@
-//! From arguments to an experiment, and to the registry of systems.
+//! Resolution of arguments to an experiment and a registry of systems.
 
 use crate::args::{Cpu, ExperimentArgs, PluginArgs, Written};
 use crate::error::CliError;
@@ -17,27 +17,24 @@ use tripmeter_model::toml_text::one_line;
 use tripmeter_model::transport::Selector;
 use tripmeter_model::{VERSION, exit, file};
 
-/// All systems that can be found: built in, in the usual folders, and given by `--plugin`.
+/// All systems found: built in, in the usual folders, and given by `--plugin`.
 pub fn registry(args: &PluginArgs, program: &Path) -> Result<Registry, CliError> {
     registry_with(&[], &args.plugin, program.into())
 }
 
-/// The same, with folders that are searched before the usual ones.
+/// Like [`registry`], with folders that are searched before the usual ones.
 pub fn registry_with(first: &[PathBuf], plugins: &[PathBuf], prober: Prober) -> Result<Registry, CliError> {
     let search = [first, &search_folders(&prober.program)].concat();
     Ok(Registry::new(embedded::sidecars(), tripmeter_builtin::systems(), &search, plugins, prober)?)
 }
 
-/// This program's file, which the workers and probing processes are started from.
+/// File of this program, from which workers and probing processes are started.
 pub fn program() -> Result<PathBuf, CliError> {
     std::env::current_exe()
         .map_err(|error| CliError::new(exit::SOFTWARE, format!("cannot tell the path of this program: {error}")))
 }
 
-/// What makes Parquet of samples, if the plan asks for it.
-///
-/// # Errors
-/// If none of this version is where plugins are.
+/// Program that writes Parquet, if the plan needs it. Fails if there is none of this version next to the plugins.
 pub fn parquet(plan: &Plan, program: &Path) -> Result<Option<PathBuf>, CliError> {
     if !plan.raw.parquet {
         return Ok(None);
@@ -45,7 +42,7 @@ pub fn parquet(plan: &Plan, program: &Path) -> Result<Option<PathBuf>, CliError>
     parquet_program(program, "`--raw parquet`", "ask for `--raw samples`").map(Some)
 }
 
-/// The program that writes Parquet, of this version; `what` needs it, and who has it not may do `instead`.
+/// Program of this version that writes Parquet; an error says that `what` needs it and suggests `instead`.
 pub fn parquet_program(program: &Path, what: &str, instead: &str) -> Result<PathBuf, CliError> {
     let name = parquet::PROGRAM;
     let files = search_folders(program).into_iter().map(|folder| folder.join(name)).filter(|file| file.is_file());
@@ -74,7 +71,7 @@ pub fn parquet_program(program: &Path, what: &str, instead: &str) -> Result<Path
     Err(CliError::new(exit::UNAVAILABLE, text))
 }
 
-/// Whether this file is in a folder of plugins.
+/// True if a plugin folder has this file.
 pub fn is_beside_plugins(name: &str, program: &Path) -> bool {
     search_folders(program).iter().any(|folder| folder.join(name).is_file())
 }
@@ -83,12 +80,12 @@ fn search_folders(program: &Path) -> Vec<PathBuf> {
     let given = std::env::var_os("TRIPMETER_TRANSPORTS").unwrap_or_default();
     let mut folders: Vec<PathBuf> =
         std::env::split_paths(&given).filter(|folder| !folder.as_os_str().is_empty()).collect();
-    // Who can write there could have this user run anything.
+    // Whoever can write to these folders could make this user run any code.
     let beside = program.ancestors().skip(1).take(2).map(Path::to_path_buf);
     let packaged = program.ancestors().nth(2).map(|prefix| prefix.join("lib/tripmeter"));
     let usual = beside.chain(data_folder()).chain(packaged).chain([PathBuf::from("/usr/lib/tripmeter")]);
     let mut usual: Vec<PathBuf> = usual.map(|folder| folder.join("transports")).collect();
-    // The program of a package.
+    // For a packaged program, two of them are the same.
     usual.dedup();
     let named: Vec<PathBuf> = folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
     folders.extend(usual.into_iter().filter_map(|folder| match trusted(&folder, program) {
@@ -105,15 +102,15 @@ fn search_folders(program: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// The canonical path of a usual folder of transports; an error if another user could write to it or to a plugin
-/// in it, or a plugin is a link.
+/// Canonical path of a usual transport folder. Fails if another user could write to it or to a plugin in it, or if a
+/// plugin is a link.
 fn trusted(folder: &Path, program: &Path) -> io::Result<PathBuf> {
     let folder = folder.canonicalize()?;
     let check = |path: &Path| stranger_at(path, program)?.map_or(Ok(()), |why| Err(io::Error::other(why)));
     check(&folder)?;
     for entry in fs::read_dir(&folder)? {
         let entry = entry?;
-        // Plugins and their programs.
+        // Plugins and their programs have this prefix.
         if !entry.file_name().as_encoded_bytes().starts_with(b"tripmeter_") {
             continue;
         }
@@ -121,7 +118,7 @@ fn trusted(folder: &Path, program: &Path) -> io::Result<PathBuf> {
             return Err(io::Error::other(format!("'{}' is a link", entry.path().display())));
         }
         match check(&entry.path()) {
-            // It is being built anew.
+            // A file that has disappeared is being rebuilt.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => result?,
         }
@@ -129,30 +126,29 @@ fn trusted(folder: &Path, program: &Path) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Where plugins that are built from these sources are found by this program: in their own build folder, if it is the
-/// program's, too, and else among this user's files, in `data`.
+/// Folder in which this program finds plugins built from `sources`: the build folder, if it is the program's own, or
+/// else the user's `data`.
 pub fn folder_of_built(sources: &Path, program: &Path, data: &Path) -> PathBuf {
     let build = sources.canonicalize().map(|folder| folder.join("target"));
     let is_beside = build.as_ref().is_ok_and(|build| program.ancestors().skip(1).take(2).any(|folder| folder == build));
     if let (true, Ok(build)) = (is_beside, build) { build.join("transports") } else { data.join("transports") }
 }
 
-/// Where this user's files of ours are: `$XDG_DATA_HOME/tripmeter`, or `~/.local/share/tripmeter`.
+/// Data folder of this user: `$XDG_DATA_HOME/tripmeter`, or `~/.local/share/tripmeter`.
 pub fn data_folder() -> Option<PathBuf> {
     let given = |name| std::env::var_os(name).filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let home = || given("HOME").map(|home| home.join(".local/share"));
     given("XDG_DATA_HOME").or_else(home).map(|folder| folder.join("tripmeter"))
 }
 
-/// Puts file or preset and flags together, and resolves them. A recording is read by `open`, once all else makes
-/// sense.
+/// Combines file or preset with flags, and resolves them. `open` reads a recording once all else is valid.
 pub fn plan(
     args: &ExperimentArgs,
     registry: &Registry,
     open: impl FnOnce(&WrittenRecording) -> Result<Recording, CliError>,
 ) -> Result<Plan, CliError> {
     let mut plan = resolved(args, registry, open)?.1?;
-    // Of one CPU any is the same, and results show that both sides share it.
+    // With a single CPU there is no choice, and results show that both sides share it.
     if plan.leader_cpu.is_some() && plan.leader_cpu == plan.follower_cpu {
         return Ok(plan);
     }
@@ -166,10 +162,8 @@ pub fn plan(
     Ok(plan)
 }
 
-/// The experiment with the flags put into it, and its plan, or why it has none.
-///
-/// # Errors
-/// If file, preset or recording cannot be read, or a recording does not fit the experiment.
+/// The experiment with the flags applied, and its plan, or why it has none. Fails if file, preset or recording cannot
+/// be read, or the recording does not fit the experiment.
 fn resolved(
     args: &ExperimentArgs,
     registry: &Registry,
@@ -193,7 +187,6 @@ fn resolved(
     Ok((experiment, plan))
 }
 
-/// Refuses settings that a recording determines itself.
 fn check_recording(experiment: &Experiment) -> Result<(), CliError> {
     let whole = experiment.common();
     let parts = experiment.sub_experiments.iter().map(|entry| entry.common().or(&whole));
@@ -203,7 +196,7 @@ fn check_recording(experiment: &Experiment) -> Result<(), CliError> {
         .map_err(|problem| CliError::new(problem.exit_code(), problem.to_string()))
 }
 
-/// File or preset with the flags put into it, and where it comes from.
+/// File or preset with the flags applied, and its source.
 fn flagged(args: &ExperimentArgs, registry: &Registry) -> Result<(Experiment, String), CliError> {
     let (mut experiment, source) = written(args)?;
     if !args.transports.is_empty() {
@@ -219,7 +212,7 @@ fn flagged(args: &ExperimentArgs, registry: &Registry) -> Result<(Experiment, St
     Ok((experiment, source))
 }
 
-/// Refuses presets and files in the place of transports.
+/// Refuses presets and files given as transports.
 fn no_experiments(transports: &[String], registry: &Registry) -> Result<(), CliError> {
     // A system may have the name of a preset.
     let is_preset =
@@ -240,11 +233,8 @@ fn no_experiments(transports: &[String], registry: &Registry) -> Result<(), CliE
     }
 }
 
-/// The experiment as a file, once it was resolved as [`plan`] does it; a preset to which no flag adds anything stays as it
-/// is.
-///
-/// # Errors
-/// As [`plan`], but for what is not installed here.
+/// Experiment as the text of a file, once resolved like [`plan`]; a preset without flags stays unchanged. Fails like
+/// [`plan`], except for what is not installed here.
 pub fn text(
     args: &ExperimentArgs,
     registry: &Registry,
@@ -275,12 +265,12 @@ pub fn text(
     }
 }
 
-/// The path of a file as every process can open it, wherever it was started; `what` names it in errors.
+/// Path that every process can open, whatever its working directory; `what` names it in errors.
 fn absolute(what: &str, file: &Path) -> Result<String, CliError> {
     absolute_of(what, file, false)
 }
 
-/// As [`absolute`], where `may_be_folder` also of a folder.
+/// Like [`absolute`]; also accepts a folder if `may_be_folder`.
 fn absolute_of(what: &str, file: &Path, may_be_folder: bool) -> Result<String, CliError> {
     let cannot =
         |why: &str| CliError::new(exit::NO_INPUT, format!("{what} '{}' cannot be read: {why}", file.display()));
@@ -293,7 +283,7 @@ fn absolute_of(what: &str, file: &Path, may_be_folder: bool) -> Result<String, C
     path.into_os_string().into_string().map_err(|_| cannot("its path is not UTF-8 text"))
 }
 
-/// Names the file, if the experiment is wrong without any flags too; what was wrong usage is then wrong data.
+/// Names the file if the experiment is invalid without flags as well; a usage error is then a data error.
 fn of_the_file(args: &ExperimentArgs, error: CliError, is_wrong: impl Fn(&Experiment) -> bool) -> CliError {
     let Written::File(file) = &args.written else { return error };
     if error.code == exit::INTERRUPTED || !read(file).is_ok_and(|alone| is_wrong(&alone)) {
@@ -303,7 +293,6 @@ fn of_the_file(args: &ExperimentArgs, error: CliError, is_wrong: impl Fn(&Experi
     CliError::new(code, format!("experiment '{}': {error}", file.display()))
 }
 
-/// The file or preset, and where it comes from.
 fn written(args: &ExperimentArgs) -> Result<(Experiment, String), CliError> {
     match &args.written {
         Written::File(file) => Ok((read(file)?, file.display().to_string())),
@@ -316,7 +305,6 @@ fn written(args: &ExperimentArgs) -> Result<(Experiment, String), CliError> {
     }
 }
 
-/// Most bytes of an experiment file.
 const MOST_EXPERIMENT_BYTES: u64 = 16 << 20;
 
 fn read(path: &Path) -> Result<Experiment, CliError> {
@@ -325,14 +313,14 @@ fn read(path: &Path) -> Result<Experiment, CliError> {
     })?;
     let mut experiment = Experiment::parse(&text)
         .map_err(|error| CliError::new(exit::DATA, format!("experiment '{}': {}", path.display(), one_line(&error))))?;
-    // They are beside the experiment, wherever this program was started.
+    // Paths are relative to the experiment file, not to the working directory.
     if let (Some(recording), Some(folder)) = (&mut experiment.written_recording, path.parent()) {
         recording.files.iter_mut().for_each(|file| *file = folder.join(&*file));
     }
     Ok(experiment)
 }
 
-/// The transports of comma-separated lists. A piece that begins with a digit belongs to the setting before it.
+/// Transports of comma-separated lists. A piece that begins with a digit belongs to the setting before it.
 fn split(lists: &[String]) -> Vec<String> {
     let mut transports: Vec<String> = Vec::new();
     for list in lists {
@@ -348,7 +336,7 @@ fn split(lists: &[String]) -> Vec<String> {
     transports
 }
 
-/// Keeps the sub-experiments that `transports` name, as they are, and adds the transports that none is of.
+/// Keeps sub-experiments of the named `transports` unchanged, and adds named transports that have none.
 fn choose(experiment: &mut Experiment, transports: &[String], registry: &Registry) {
     let parts = |text: &str| {
         let selector: Selector = text.parse().ok()?;
@@ -374,7 +362,7 @@ fn choose(experiment: &mut Experiment, transports: &[String], registry: &Registr
     }
 }
 
-/// Lets the flags override what is written, for the whole and for every sub-experiment.
+/// Overrides the experiment and every sub-experiment with the flags.
 fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
     fn put<T: Clone>(place: &mut Option<T>, flag: &Option<T>) {
         if flag.is_some() {
@@ -401,7 +389,7 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
     put(&mut experiment.written_recording, &args.recording);
     put(&mut experiment.rounds, &args.rounds);
     put(&mut experiment.for_s, &args.repeat_for);
-    // A flag takes the place of what a file says in the other way.
+    // Each of these flags replaces the other setting in the file.
     match (args.rounds, args.repeat_for) {
         (Some(_), _) => experiment.for_s = None,
         (_, Some(_)) => experiment.rounds = None,

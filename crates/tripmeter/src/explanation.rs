@@ -1,4 +1,4 @@
-//! Reading of what `tripmeter explain` found.
+//! Reader of results of `tripmeter explain`.
 
 use crate::error::CliError;
 use std::path::Path;
@@ -6,10 +6,7 @@ use tripmeter_model::bounds::MOST_BYTES;
 use tripmeter_model::explain::{Explanation, FILE, SCHEMA_VERSION};
 use tripmeter_model::{exit, printable};
 
-/// Explanation in a results folder.
-///
-/// # Errors
-/// If there is none, or it is of another version.
+/// Explanation in a results folder. Fails if there is none, or it has another version.
 pub fn read(folder: &Path) -> Result<Explanation, CliError> {
     let file = folder.join(FILE);
     let bytes = tripmeter_model::file::read(&file, MOST_BYTES).map_err(|error| {

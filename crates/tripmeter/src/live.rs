@@ -1,7 +1,7 @@
 //! The full-screen view of `--live`, on standard error.
 //!
-//! The results so far are laid out between payloads, while the leader waits. A thread of this process, away from the
-//! measured CPUs if there are others, reads the keys and draws progress and the load of the machine.
+//! The results so far are laid out between payloads, while the leader waits. A thread of this process reads the keys
+//! and draws progress and machine load. It avoids the measured CPUs if there are others.
 
 mod machine;
 mod page;
@@ -30,24 +30,24 @@ use tripmeter_engine::{measured_cpus, os};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::Plan;
 
-/// Between two frames, if a CPU is free for drawing.
+/// Time between two frames, if a CPU is free for drawing.
 const PERIOD: Duration = Duration::from_millis(500);
-/// The same if all CPUs measure.
+/// Time between two frames, if all CPUs measure.
 const PERIOD_ON_MEASURED: Duration = Duration::from_secs(1);
-/// Laying out the results takes at most one in so many parts of the time.
+/// Laying out the results takes at most this fraction of the time: 1 / 20.
 const LAYOUT_SHARE: u32 = 20;
-/// How long a stop by Ctrl-Z may take to happen; a shell without job control does not stop us.
+/// Longest wait for Ctrl-Z to take effect; a shell without job control does not stop the process.
 const STOPPING_PATIENCE: Duration = Duration::from_millis(500);
-/// How long a panic waits for the other thread to have drawn.
+/// Longest wait of a panic until the other thread has drawn.
 const PANIC_PATIENCE: Duration = Duration::from_millis(200);
 
-/// The view. Dropping it restores the terminal.
+/// Full-screen view, which restores the terminal when dropped.
 pub struct Live {
     screen: Arc<Screen>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What both threads draw on.
+/// State that both threads draw on.
 struct Screen {
     canvas: Mutex<Canvas>,
     is_over: AtomicBool,
@@ -59,20 +59,17 @@ struct Screen {
 struct Canvas {
     terminal: Terminal<CrosstermBackend<Stderr>>,
     page: LivePage,
-    /// When the results were laid out last, and how long that took.
+    /// Time of the last layout, and its duration.
     laid_out: Option<(Instant, Duration)>,
 }
 
 impl Live {
-    /// Takes the terminal over; `stop` is set when the user ends the run.
-    ///
-    /// # Errors
-    /// Why there is no view.
+    /// Takes over the terminal; `stop` is set when the user ends the run. An error is the reason why there is no view.
     pub fn start(plan: &Plan, bar: &ProgressBar, stop: &Arc<AtomicBool>) -> Result<Self, String> {
         Self::start_beside(measured_cpus(plan), bar, end_by_time(plan), stop)
     }
 
-    /// The same with the CPUs that measure, and when the run ends, if it ends by time.
+    /// Starts the view, given the measuring CPUs and the end of a run that ends by time.
     fn start_beside(
         measured: Vec<usize>,
         bar: &ProgressBar,
@@ -85,7 +82,7 @@ impl Live {
         if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
             return Err("TERM names no terminal that can show it".to_owned());
         }
-        // Without job control there is no such thing.
+        // The call fails without job control, where no process is in the background.
         if tcgetpgrp(io::stderr()).is_ok_and(|foreground| foreground != getpgrp()) {
             return Err("it runs in the background".to_owned());
         }
@@ -114,7 +111,7 @@ impl Live {
         }
     }
 
-    /// Shows the results so far, unless that was done a moment ago and takes long.
+    /// Shows the results so far, unless the last layout is recent and took long.
     pub fn show(&self, manifest: &Manifest) {
         let begin = Instant::now();
         let mut canvas = self.screen.lock();
@@ -126,7 +123,7 @@ impl Live {
         canvas.laid_out = Some((Instant::now(), begin.elapsed()));
     }
 
-    /// Names what runs; draws at once if nothing is measured yet.
+    /// Sets the name of what runs; draws at once if nothing is measured yet.
     pub fn set_place(&self, place: String, is_idle: bool) {
         let mut canvas = self.screen.lock();
         canvas.page.begin(place);
@@ -135,7 +132,6 @@ impl Live {
         }
     }
 
-    /// Takes note of the samples of the payload that runs.
     pub fn advance(&self, done: u64, planned: u64) {
         self.screen.lock().page.advance(done, planned);
     }
@@ -144,7 +140,7 @@ impl Live {
 impl Drop for Live {
     fn drop(&mut self) {
         self.screen.end();
-        // It is woken by the end.
+        // The end wakes the thread.
         let _ = self.thread.take().map(JoinHandle::join);
         output::release();
     }
@@ -155,7 +151,7 @@ impl Screen {
         self.canvas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Draws, unless the terminal is restored. A frame that cannot be drawn is missing.
+    /// Draws unless the terminal is restored. A frame that cannot be drawn is skipped.
     fn draw(&self, canvas: &mut Canvas) {
         let Canvas { terminal, page, .. } = canvas;
         if !self.is_over.load(Relaxed) {
@@ -164,7 +160,6 @@ impl Screen {
         }
     }
 
-    /// Restores the terminal, once.
     fn end(&self) {
         let canvas = self.lock();
         self.end_with(Some(canvas));
@@ -179,7 +174,6 @@ impl Screen {
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    /// Draws and reads keys until the end.
     fn attend(&self, free: &[usize]) {
         let is_free = !free.is_empty() && os::confine_thread(free).is_ok();
         let period = if is_free { PERIOD } else { PERIOD_ON_MEASURED };
@@ -199,7 +193,7 @@ impl Screen {
         }
     }
 
-    /// Waits for a key or for the time. Returns the events of the keyboard.
+    /// Waits for a key or until `next`; returns the keyboard's events.
     fn wait_until(&self, next: Instant) -> PollFlags {
         let stdin = io::stdin();
         let mut waited = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.wake, PollFlags::IN)];
@@ -209,7 +203,7 @@ impl Screen {
         poll(&mut waited, Some(&left)).map_or(PollFlags::empty(), |_| waited[0].revents())
     }
 
-    /// Obeys all keys that were pressed. False if the terminal has gone.
+    /// Handles all keys pressed; false if the terminal is gone.
     fn obey(&self) -> bool {
         loop {
             match event::poll(Duration::ZERO).and_then(|is_there| is_there.then(event::read).transpose()) {
@@ -239,7 +233,7 @@ impl Screen {
         self.draw(&mut canvas);
     }
 
-    /// Stops all processes of the run, with the terminal as it was, until the shell continues them.
+    /// Restores the terminal and stops all processes of the run until the shell continues them.
     fn pause(&self, canvas: &mut Canvas) {
         if self.is_over.load(Relaxed) {
             return;
@@ -251,13 +245,13 @@ impl Screen {
         leave();
         // If it fails, the run goes on.
         let _ = kill_current_process_group(Signal::TSTP);
-        // Another thread may take the signal, and this one run a little longer.
+        // Another thread may take the signal, so that this one runs a little longer.
         let begin = Instant::now();
         while !is_continued.load(Relaxed) && begin.elapsed() < STOPPING_PATIENCE {
             std::thread::sleep(Duration::from_millis(5));
         }
         signal_hook::low_level::unregister(registered);
-        // A view that does not come back is missing; the run goes on.
+        // If the view cannot be restored, the run goes on without it.
         let _ = enter();
         let _ = canvas.terminal.clear();
     }
@@ -274,13 +268,12 @@ fn leave() {
     let _ = disable_raw_mode();
 }
 
-/// Restores the terminal before a panic is reported.
 fn restore_on_panic(screen: &Arc<Screen>) {
     let (screen, report) = (Arc::downgrade(screen), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
         if let Some(screen) = screen.upgrade() {
             let begin = Instant::now();
-            // Whoever panics may hold it.
+            // The panicking thread may hold the lock.
             let canvas = loop {
                 match screen.canvas.try_lock() {
                     Ok(canvas) => break Some(canvas),
@@ -305,7 +298,7 @@ mod tests {
     use std::io::Read;
     use std::process::{Command, Stdio};
 
-    /// Has this test start the view and panic.
+    /// Makes this test start the view and panic.
     const PANICS: &str = "TRIPMETER_TEST_PANICS";
 
     #[test]
@@ -334,7 +327,7 @@ mod tests {
         let mut reader = File::from(master);
         let read = std::thread::spawn(move || {
             let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
-            // It fails once everybody has closed the terminal.
+            // It fails once all processes have closed the terminal.
             while let Ok(read @ 1..) = reader.read(&mut bytes) {
                 all.extend(&bytes[..read]);
             }

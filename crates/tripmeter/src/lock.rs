@@ -1,4 +1,4 @@
-//! Folders that one command at a time writes to.
+//! Folders that one command at a time may write to.
 
 use crate::error::CliError;
 use std::fs::File;
@@ -9,19 +9,15 @@ use tripmeter_model::exit;
 use tripmeter_model::file::to_lock;
 use tripmeter_model::folder_handle::FolderHandle;
 
-/// A folder that one command has. A kill gives it back, too.
+/// A folder locked by this command; the kernel releases it after a kill.
 pub struct CommandFolder {
-    /// The folder.
     pub folder: FolderHandle,
-    /// Held until it is dropped.
+    /// Held until dropped.
     _lock: File,
 }
 
 impl CommandFolder {
-    /// Creates the folder and locks it.
-    ///
-    /// # Errors
-    /// As [`lock`].
+    /// Creates the folder and locks it. Fails like [`lock`].
     pub fn take(folder: &Path, user: &str, flag: &str) -> Result<Self, CliError> {
         let folder = FolderHandle::create(folder).map_err(|error| unusable(folder, &error))?;
         let lock = lock(&folder, user, flag)?;
@@ -33,11 +29,8 @@ fn unusable(folder: &Path, error: &std::io::Error) -> CliError {
     CliError::new(exit::CANNOT_CREATE, format!("folder '{}' cannot be used: {error}", folder.display()))
 }
 
-/// Keeps others from locking the folder until the file is dropped. `user` is who else might use it, `flag` what names another
-/// folder.
-///
-/// # Errors
-/// If the folder cannot be used, or somebody else has it.
+/// Locks the folder until the file is dropped. An error names `user` as another user and `flag` to choose another
+/// folder. Fails if the folder cannot be used, or is locked by another process.
 pub fn lock(folder: &FolderHandle, user: &str, flag: &str) -> Result<File, CliError> {
     let failed = |error| unusable(folder.path(), &error);
     let file = to_lock(&folder.at(LOCK)?).map_err(failed)?;

@@ -1,5 +1,3 @@
-//! The command line of Tripmeter.
-
 mod ab_json;
 mod args;
 mod commands;
@@ -35,7 +33,7 @@ use tripmeter_engine::worker::BuiltIn;
 use tripmeter_model::exit;
 
 fn main() -> ExitCode {
-    // Before any frame that needs it.
+    // Before any frame that needs the stack.
     match os::ensure_stack() {
         Ok(()) => command_line(),
         Err(why) => {
@@ -96,16 +94,16 @@ fn command_line() -> ExitCode {
     }
 }
 
-/// Measures, as the supervisor says. Returns the exit code.
+/// Measures for the supervisor; returns the exit code.
 fn worker() -> u8 {
     let systems = tripmeter_builtin::systems();
     tripmeter_engine::worker::main(BuiltIn { systems: &systems, plugin: tripmeter_builtin::plugin })
 }
 
-/// Help and version are no errors; all else is wrong usage, said in one line.
+/// Prints help and version; any other error is wrong usage, printed as one line.
 fn args_refused(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // A reader that has gone does not want the text.
+        // A closed pipe is no error.
         let _ = error.print();
         return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::GOOD });
     }
@@ -113,12 +111,12 @@ fn args_refused(error: &clap::Error) -> ExitCode {
     ExitCode::from(exit::USAGE)
 }
 
-/// What is wrong with the usage, in one line.
+/// Usage error in one line.
 fn in_one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let told = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let told = told.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
-    // Of its tips only those that name something; the one about `--` does not help here.
+    // Other tips are kept; the one about `--` does not help here.
     let told = told.filter(|line| !line.starts_with("tip: to pass"));
     let line = told.collect::<Vec<_>>().join("; ").replace(":;", ":");
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()

@@ -1,7 +1,7 @@
 //! Many runs of one experiment, continued after an interruption or a kill.
 //!
-//! Run 7 is made in the folder `run-0007.unfinished` and becomes `run-0007` when it is finished, so that what has this name
-//! is whole. A run that was killed is made anew.
+//! Run 7 is made in the folder `run-0007.unfinished`, which is renamed to `run-0007` when it is finished. A killed run
+//! is made anew.
 
 use crate::commands::show;
 use crate::error::CliError;
@@ -20,40 +20,35 @@ use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 
-/// How the runs ended.
 pub enum RunsOutcome {
-    /// All are there.
+    /// All runs are available.
     All {
-        /// Every one, in order.
+        /// All runs, in order.
         folders: Vec<NamedFolder>,
-        /// Good, or that some sub-experiments failed in some runs.
+        /// Good, or partial if sub-experiments failed in some runs.
         code: u8,
     },
-    /// The user stopped it.
+    /// Stopped by the user.
     Interrupted,
 }
 
-/// What is run how often, and where.
+/// A request for many runs.
 pub struct ManyRuns<'a> {
-    /// The experiment, of one round.
+    /// Experiment of one round.
     pub prepared: Prepared,
-    /// How often.
     pub number: u32,
-    /// Where; beside the output if it is not named.
+    /// Folder for the runs; next to the output if `None`.
     pub folder: Option<&'a Path>,
-    /// What is made of the runs.
+    /// File made from the runs.
     pub output: &'a Path,
-    /// The flag that names the folder.
     pub flag: &'static str,
-    /// No progress on standard error.
+    /// True for no progress on standard error.
     pub quiet: bool,
 }
 
 impl ManyRuns<'_> {
-    /// Makes the runs that are not there yet.
-    ///
-    /// # Errors
-    /// If the folder has runs of another experiment or is locked by another command, or a run measured nothing.
+    /// Makes the missing runs. Fails if the folder has runs of another experiment or is locked by another command, or a
+    /// run measured nothing.
     pub fn make(mut self) -> Result<RunsOutcome, CliError> {
         let plan = &mut self.prepared.plan;
         if plan.rounds > 1 {
@@ -78,28 +73,27 @@ impl ManyRuns<'_> {
     }
 }
 
-/// Name of a finished run's folder.
+/// Folder of a finished run.
 fn name(index: u32) -> String {
     format!("run-{index:04}")
 }
 
-/// `limits_runs` for `limits.csv`.
+/// Default folder of the runs: `limits_runs` for `limits.csv`.
 fn beside(file: &Path) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     file.with_file_name(stem + "_runs")
 }
 
-/// Runs in a folder.
 struct RunSeries<'a> {
     of: &'a ManyRuns<'a>,
     folder: &'a FolderHandle,
     code: u8,
-    /// How long each run of this process took.
+    /// Durations of this process's runs.
     took: Vec<Duration>,
 }
 
 impl RunSeries<'_> {
-    /// Makes one run, unless it is there. False if the user stopped it.
+    /// Makes one run, unless it exists; false if the user stopped it.
     fn one(&mut self, index: u32) -> Result<bool, CliError> {
         self.folder.check()?;
         let finished = self.folder.path().join(name(index));
@@ -135,7 +129,7 @@ impl RunSeries<'_> {
         Ok(true)
     }
 
-    /// Runs with other settings must not be mixed.
+    /// Refuses to mix runs with different settings.
     fn same_experiment(&self, folder: &Path, plan: &Plan) -> Result<(), CliError> {
         let parts = |plan: &Plan| serde_json::to_value(&plan.sub_experiments).expect("a plan is plain data");
         match parts(plan) == parts(&self.of.prepared.plan) {
@@ -155,7 +149,7 @@ impl RunSeries<'_> {
         self.code = self.code.max(exit_code(manifest, self.of.prepared.allowed));
     }
 
-    /// An estimate, once there is something to make it from.
+    /// Estimate of the time left; empty before the first run.
     fn left(&self, index: u32) -> String {
         let count = self.took.len() as u32;
         if count == 0 {
@@ -166,7 +160,7 @@ impl RunSeries<'_> {
     }
 }
 
-/// Removes the folder of a killed run, which is in another one; refuses anything else.
+/// Removes the folder of a killed run from `parent`; refuses to remove anything else.
 pub fn remove_unfinished(parent: &FolderHandle, name: &str) -> Result<(), CliError> {
     let (folder, shown) = (parent.at(name)?, parent.path().join(name));
     let Ok(metadata) = folder.symlink_metadata() else { return Ok(()) };
@@ -179,7 +173,7 @@ pub fn remove_unfinished(parent: &FolderHandle, name: &str) -> Result<(), CliErr
     fs::remove_dir_all(&folder).map_err(|error| failed(error.to_string()))
 }
 
-/// Why there is not a single figure.
+/// Reason why there is not a single figure; `None` if there is one.
 fn measured_nothing(manifest: &Manifest) -> Option<&str> {
     let results = &manifest.sub_experiments;
     if results.iter().flat_map(|result| &result.cells).any(|cell| !cell.trials.is_empty()) {

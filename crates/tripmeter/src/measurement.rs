@@ -1,4 +1,4 @@
-//! A measurement: preparation, run, output and exit code, for every command that measures a plan.
+//! Preparation, run, output and exit code, for every command that measures a plan.
 
 use crate::args::{AllowedArgs, ExperimentArgs, OutputArgs, PluginArgs, RunArgs, ShownArgs};
 use crate::commands::{export, report, show};
@@ -26,27 +26,24 @@ use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_model::{Pattern, exit, printable};
 use tripmeter_report::{FLOOR, counted};
 
-/// Longest time without a heartbeat of a measuring process, which sends one per second.
+/// Maximum time without a heartbeat of a measuring process, which sends one per second.
 pub const WATCHDOG: Duration = Duration::from_secs(20);
 
-/// Experiment, options and place of the results.
 pub struct Measurement<'a> {
     pub experiment: &'a ExperimentArgs,
     pub output: &'a OutputArgs,
-    /// True if progress is shown full screen.
     pub is_live: bool,
     pub shown: ShownArgs,
     pub followers: Followers,
-    /// True if nothing is started where the audit of the machine warns or fails.
+    /// True if nothing is measured when the audit of the machine warns or fails.
     pub is_strict: bool,
 }
 
-/// Measures, prints tables, and returns the exit code.
 pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     let (output, followers) = (asked.output, &asked.followers);
     output.sorting.refuse_with_json(output.json)?;
     if let Some(folder) = output.folder.as_deref().filter(|folder| is_results(folder)) {
-        // What an old version measured is refused by its version, not because it is there.
+        // Results of an old version are refused because of their version, not because they exist.
         show::read_exact(folder)?;
     }
     let prepared =
@@ -69,7 +66,7 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     finish(&prepared, &manifest, &folder, output, asked.shown)
 }
 
-/// Prints the tables of what was measured, writes its page, and returns the exit code.
+/// Prints the tables of a run, writes its page, and returns the exit code.
 pub fn finish(
     prepared: &Prepared,
     manifest: &Manifest,
@@ -97,7 +94,7 @@ pub fn finish(
     Ok(exit_code(manifest, prepared.allowed))
 }
 
-/// Commands that are worth typing now, of what was measured.
+/// Prints commands to run next.
 fn say_next(manifest: &Manifest, folder: &Path, plugins: &[PathBuf]) {
     next(manifest, folder, plugins).iter().for_each(|line| output::say(line));
 }
@@ -117,7 +114,7 @@ fn next(manifest: &Manifest, folder: &Path, plugins: &[PathBuf]) -> Vec<String> 
     let is_meant = |one: &&SubExperiment| !one.added_as_floor && one.pattern == pattern && !one.workload.is_recorded();
     let meant: Vec<&SubExperiment> = measured().filter(is_meant).collect();
     let is_other = |one: &&&SubExperiment| one.transport.system != FLOOR;
-    // The floor is no rival of others.
+    // The floor is not compared with others.
     let without_floor = meant.iter().filter(is_other).count() > 1;
     let meant = meant.iter().filter(|one| !without_floor || is_other(one));
     let transports: BTreeSet<String> = meant.map(|one| one.transport.to_string()).collect();
@@ -133,7 +130,7 @@ fn next(manifest: &Manifest, folder: &Path, plugins: &[PathBuf]) -> Vec<String> 
     vec![format!("next: tripmeter show {folder} --wide"), format!("      {second}")]
 }
 
-/// The flags of the hosts and interfaces that a plan was measured with.
+/// Flags for the hosts and interfaces of a plan.
 fn between_hosts(plan: &Plan) -> String {
     let own = plan.interface.iter().map(|interface| ("--interface", interface));
     let theirs = plan.hosts.iter().filter_map(|host| host.interface.as_ref()).map(|one| ("--to-interface", one));
@@ -141,23 +138,20 @@ fn between_hosts(plan: &Plan) -> String {
     flags.map(|(flag, value)| format!(" {flag} {}", quoted(value))).collect()
 }
 
-/// As a shell takes it for one word.
+/// Quotes a word for a shell.
 pub fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-=@:".contains(letter);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
-/// All that a run needs; it can be run more than once.
+/// A resolved experiment, which can be run more than once.
 pub struct Prepared {
-    /// The plan that is run.
     pub plan: Plan,
-    /// Every system.
     pub registry: Registry,
     program: PathBuf,
     stop: Arc<AtomicBool>,
-    /// True if nothing is started where the audit of the machine warns or fails.
+    /// True if nothing is measured when the audit of the machine warns or fails.
     strict: bool,
-    /// True if its audits look for hiccups.
     spin: bool,
     parquet: Option<PathBuf>,
     /// Losses and damage that do not change the exit code.
@@ -167,7 +161,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Finds the systems and resolves the experiment; says what is left out, if `quiet` only of what was asked for by name.
+    /// Finds the systems and resolves the experiment. Prints what is left out; if `quiet`, only what was named.
     pub fn new(args: &ExperimentArgs, plugins: &PluginArgs, quiet: bool) -> Result<Self, CliError> {
         let stop = stop_on_signals()?;
         let program = experiment::program()?;
@@ -178,7 +172,7 @@ impl Prepared {
             Ok(opened.insert(read).recording.clone())
         })?;
         plan.push = args.measuring.hosts.push;
-        // What was asked for by name and will be missing decides the exit code: that is said always.
+        // A named transport that is missing decides the exit code, so it is always printed.
         let said = if quiet { &plan.missing } else { &plan.left_out };
         said.iter().for_each(|line| output::say(&format!("left out: {line}")));
         let allowed = args.allowed;
@@ -196,7 +190,7 @@ impl Prepared {
         })
     }
 
-    /// Opens the recording that a plan plays which is run once more.
+    /// Prepares a plan to be resumed, and opens its recording.
     pub fn again(mut plan: Plan, args: &RunArgs, registry: Registry) -> Result<Self, CliError> {
         let (stop, program, running) = (stop_on_signals()?, experiment::program()?, &args.running);
         let parquet = experiment::parquet(&plan, &program)?;
@@ -237,7 +231,6 @@ impl Prepared {
         })
     }
 
-    /// Runs what is missing of what was begun.
     pub fn go_on(
         &self,
         begun: Begun,
@@ -262,12 +255,12 @@ impl Prepared {
         }
     }
 
-    /// Runs it, with progress unless `quiet`; into a dated folder if none is named.
+    /// Runs the plan, with progress unless `quiet`; into a dated folder if `output` is `None`.
     pub fn run(&self, output: Option<&Path>, followers: Followers, quiet: bool) -> Result<Manifest, CliError> {
         self.run_into(output.into(), followers, ProgressView::of(quiet, false)).map(|(manifest, _)| manifest)
     }
 
-    /// The same, with the results folder.
+    /// Runs the plan; also returns the results folder.
     pub fn run_into(
         &self,
         output: OutputFolder,
@@ -277,7 +270,7 @@ impl Prepared {
         self.run_while(output, followers, shown, &mut rounds_wanted(&self.plan, self.stop.clone()))
     }
 
-    /// The same, with as many rounds as `rounds_wanted` says before the first and after each.
+    /// Runs the plan, with the number of rounds that `rounds_wanted` returns before the first and after each.
     pub fn run_while(
         &self,
         output: OutputFolder,
@@ -313,7 +306,7 @@ impl Prepared {
     }
 }
 
-/// Exit code of a finished run; says which messages came damaged, or not at all.
+/// Exit code of a finished run; prints lines on damaged or missing messages.
 pub fn exit_code(manifest: &Manifest, allowed: AllowedArgs) -> u8 {
     if manifest.status == RunStatus::Interrupted {
         return exit::INTERRUPTED;
@@ -328,7 +321,7 @@ pub fn exit_code(manifest: &Manifest, allowed: AllowedArgs) -> u8 {
     if failed || !bad.is_empty() || !manifest.plan.missing.is_empty() { exit::PARTIAL } else { exit::GOOD }
 }
 
-/// A line per payload of which an offered load has no message although its sub-experiment came to its end.
+/// Line for each payload and load without a message, although its sub-experiment was completed.
 fn unmeasured(manifest: &Manifest) -> Vec<String> {
     let planned = |result: &SubExperimentResult| {
         manifest.plan.sub_experiments.iter().find(|plan| plan.name == result.name && !plan.is_disturbed())
@@ -340,7 +333,7 @@ fn unmeasured(manifest: &Manifest) -> Vec<String> {
     lines.collect()
 }
 
-/// A line per path proof or payload with damaged messages, and per payload that lost all.
+/// Line for each path proof or payload with damaged messages, and each payload that lost all.
 fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
     let mut lines = Vec::new();
     let proofs = manifest.sub_experiments.iter().filter_map(|result| Some((result, result.path_proof.as_ref()?)));
@@ -384,7 +377,7 @@ mod tests {
         };
         let line = ab(&manifest);
         assert!(line.contains("tripmeter ab ") && line.ends_with(" --plugin 'my plugin.so'"), "{line}");
-        // Only one that is not the floor has figures: nothing is compared with what failed.
+        // If only one transport besides the floor has figures, there is nothing to compare.
         manifest.sub_experiments.iter_mut().filter(|one| one.name != "mq_queue_poll").for_each(|one| one.cells.clear());
         assert_eq!(ab(&manifest), "      tripmeter export r --format csv");
         manifest.sub_experiments.iter_mut().for_each(|one| one.cells.clear());

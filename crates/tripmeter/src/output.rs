@@ -1,4 +1,4 @@
-//! Data goes to standard output, everything else to standard error; a reader that has gone is no error.
+//! Output: data to standard output, everything else to standard error. A closed pipe is no error.
 
 use crate::args::OutputArgs;
 use crate::error::CliError;
@@ -12,12 +12,12 @@ use tripmeter_model::printable::{line, lines};
 use tripmeter_report::document::Document;
 use tripmeter_report::render::Text;
 
-/// Writes data to standard output; control characters but line breaks are escaped, whoever put them there.
+/// Writes data to standard output; control characters except line breaks are escaped.
 pub fn print(text: &str) -> Result<(), CliError> {
     write(lines(text).as_bytes())
 }
 
-/// Writes the results folder where it is printed nowhere else: a line fit for a terminal on one, else as it is, for programs.
+/// Prints the results folder if nothing else does: printable on a terminal, unchanged for programs.
 pub fn print_folder(asked: &OutputArgs, path: &Path) -> Result<(), CliError> {
     if !asked.quiet || asked.folder.is_some() || asked.json {
         return Ok(());
@@ -28,22 +28,22 @@ pub fn print_folder(asked: &OutputArgs, path: &Path) -> Result<(), CliError> {
     write(&[path.as_os_str().as_bytes(), b"\n"].concat())
 }
 
-/// Writes a document as text, with intervals and what columns mean.
+/// Writes a document as text, with intervals and the meaning of its columns.
 pub fn print_document(document: &Document) -> Result<(), CliError> {
     print(&text(document))
 }
 
-/// The same as text.
+/// Document as text, like [`print_document`].
 pub fn text(document: &Document) -> String {
     Text { has_intervals: true, has_help: true, ..Text::default() }.render(document)
 }
 
-/// The same of text with colours of our own, whose other parts are printable.
+/// Writes text with the program's own colours, whose other parts are printable.
 pub fn print_coloured(text: &str) -> Result<(), CliError> {
     write(text.as_bytes())
 }
 
-/// Whether standard output is a terminal that may show colours.
+/// True if standard output is a terminal that may show colours.
 ///
 /// # Source
 /// <https://no-color.org>
@@ -53,12 +53,11 @@ pub fn may_colour() -> bool {
     std::io::stdout().is_terminal() && !is_dumb && !is_unwanted
 }
 
-/// Writes a file that the user has named; `-` is standard output.
+/// Writes a file that the user named; `-` is standard output.
 pub fn write_file(file: &Path, contents: &[u8]) -> Result<(), CliError> {
     if is_stdout(file) { write(contents) } else { Ok(write_named(file, contents)?) }
 }
 
-/// Whether a file that the user has named is standard output.
 pub fn is_stdout(file: &Path) -> bool {
     file == Path::new("-")
 }
@@ -82,7 +81,7 @@ pub fn say(text: &str) {
     }
 }
 
-/// Lines for standard error while a full-screen view is there.
+/// Lines held back for standard error while a full-screen view is shown.
 static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
 fn held() -> MutexGuard<'static, Option<Vec<String>>> {
@@ -94,18 +93,18 @@ fn write_line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Keeps lines for standard error back until [`release`].
+/// Holds back lines for standard error until [`release`].
 pub fn hold() {
     held().get_or_insert_default();
 }
 
-/// Writes the lines that were kept back; later ones are written at once again.
+/// Writes the lines held back; later ones are written at once.
 pub fn release() {
     let lines = held().take();
     lines.iter().flatten().for_each(|line| write_line(line));
 }
 
-/// The last lines that are kept back, oldest first.
+/// Last lines held back, oldest first.
 pub fn last_held(most: usize) -> Vec<String> {
     let held = held();
     let lines = held.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Draws plots on all CPUs and writes each of them whole or not at all.
+//! Draws plots on all CPUs, and writes each of them whole or not at all.
 
 use crate::error::CliError;
 use std::num::NonZero;
@@ -9,13 +9,10 @@ use tripmeter_model::exit;
 use tripmeter_model::file::write_whole;
 use tripmeter_report::plots::{Picture, PlotError};
 
-/// Something that draws one picture.
 pub type PictureJob<'a> = Box<dyn FnOnce() -> Result<Picture, PlotError> + Send + 'a>;
 
-/// Draws all pictures and writes them into the folder, which is created; returns their paths in the order of the jobs.
-///
-/// # Errors
-/// If the folder is a link; the first that is met; pictures that were written before it stay.
+/// Draws all pictures into the folder, which is created; returns their paths in the order of the jobs. Fails if the
+/// folder is a link, or for the first picture that fails; those written before it stay.
 pub fn draw_all(folder: &Path, jobs: Vec<PictureJob<'_>>) -> Result<Vec<PathBuf>, CliError> {
     no_link(folder)?;
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -47,7 +44,7 @@ pub fn draw_all(folder: &Path, jobs: Vec<PictureJob<'_>>) -> Result<Vec<PathBuf>
 
 fn draw(folder: &Path, job: PictureJob<'_>) -> Result<PathBuf, CliError> {
     let picture = job().map_err(|error| CliError::new(exit::SOFTWARE, error.to_string()))?;
-    // Names of sub-experiments are checked where they are read; this holds whatever a plot is called.
+    // Names of sub-experiments are checked where they are read; this check does not rely on it.
     if !Path::new(&picture.path).components().all(|part| matches!(part, Component::Normal(_))) {
         return Err(CliError::new(exit::DATA, format!("the plot '{}' would leave its folder", picture.path)));
     }
@@ -62,12 +59,9 @@ fn draw(folder: &Path, job: PictureJob<'_>) -> Result<PathBuf, CliError> {
     Ok(path)
 }
 
-/// Refuses a link in the place of a folder that is written to: it may lead anywhere.
-///
-/// # Errors
-/// If it is one.
+/// Refuses to write through a link, which may lead anywhere. Fails if the folder is a link.
 pub fn no_link(folder: &Path) -> Result<(), CliError> {
-    // Without a slash at the end, which would mean what it leads to.
+    // A trailing slash would follow the link.
     match folder.components().as_path().is_symlink() {
         true => {
             let text = format!("'{}' is a link, and nothing is written through it; remove it", folder.display());
@@ -77,11 +71,8 @@ pub fn no_link(folder: &Path) -> Result<(), CliError> {
     }
 }
 
-/// Creates a folder for plots, and those above it, where they are not there. Done before anything else is written, so that a
-/// wrong name leaves nothing behind.
-///
-/// # Errors
-/// If something else has its name, a link too, or it cannot be created.
+/// Creates a folder for plots and its parents. This comes before other output, so that a wrong name leaves nothing
+/// behind. Fails if something else has its name, even a link, or it cannot be created.
 pub fn create_folder(folder: &Path) -> Result<(), CliError> {
     no_link(folder)?;
     let failed = |error| format!("the folder '{}' cannot be created: {error}", folder.display());

@@ -1,8 +1,7 @@
-//! How far an experiment is, on standard error: a bar or a full-screen view on a terminal, else a line per
-//! sub-experiment.
+//! Progress on standard error: a bar or a full-screen view on a terminal, else a line per sub-experiment.
 //!
-//! Only this process draws, and at most once a second unless something happens, so that it does not disturb the measuring
-//! ones; the view twice, if a CPU is free.
+//! Only this process draws, and at most once a second without events, so that it does not disturb the measuring
+//! processes. The view draws twice a second if a CPU is free.
 
 use crate::deadline::{end_by_time, until};
 use crate::live::Live;
@@ -18,40 +17,35 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::{finished_text, size_text};
 use tripmeter_model::plan::{Plan, SubExperiment};
 
-/// A shorter time left is in no line.
+/// Shortest time left that lines mention.
 const LEAST_LEFT: Duration = Duration::from_secs(60);
 
-/// What is drawn or written, from the engine's events.
 pub struct Progress<'a> {
     plan: &'a Plan,
     shown: ProgressView,
     bar: ProgressBar,
-    /// The view, if it is asked for and there is a terminal for it.
+    /// Full-screen view, if requested and possible.
     live: Option<Live>,
-    /// What of the whole is behind us, without the payload that runs.
+    /// Work done, without the running payload.
     done: u64,
-    /// What will be behind us when the running sub-experiment is, whether or not all its payloads are measured.
+    /// Work done once the running sub-experiment ends, even if it skips payloads.
     done_after: u64,
-    /// When measuring began, and what was behind us then.
+    /// Start of measuring, and the work done before.
     begun: (Instant, u64),
-    /// When it ends, if it ends by time.
     end: Option<Instant>,
     running: Option<Running<'a>>,
 }
 
-/// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgressView {
-    /// Not at all.
     Quiet,
-    /// As a bar on a terminal, else as a line per sub-experiment.
+    /// A bar on a terminal, else a line per sub-experiment.
     Usual,
-    /// Full screen on a terminal, else as a line per payload.
+    /// Full screen on a terminal, else a line per payload.
     Live,
 }
 
 impl ProgressView {
-    /// As the flags say.
     pub fn of(quiet: bool, live: bool) -> Self {
         match (quiet, live) {
             (true, _) => ProgressView::Quiet,
@@ -61,24 +55,22 @@ impl ProgressView {
     }
 }
 
-/// The sub-experiment that runs.
 struct Running<'a> {
     sub_experiment: &'a SubExperiment,
     place: String,
     payload_bytes: u64,
     payload_started: Instant,
     finished: Vec<u64>,
-    /// The last payload, if it was ended before its time and not by a time cap.
+    /// The last payload, if it was ended early and not by a time cap.
     cut_off: Option<u64>,
 }
 
 impl Running<'_> {
-    /// A payload for people.
     fn size(&self, bytes: u64) -> String {
         size_text(bytes, self.sub_experiment.workload.is_recorded())
     }
 
-    /// How much was measured, without what was cut off.
+    /// Text on how much was measured, without a payload cut off.
     fn measured(&self, finished: &[u64], cut_off: Option<u64>) -> String {
         match (self.sub_experiment.workload.is_recorded(), finished.is_empty()) {
             (false, _) => finished_text(&self.sub_experiment.payloads, finished, cut_off),
@@ -89,7 +81,7 @@ impl Running<'_> {
 }
 
 impl<'a> Progress<'a> {
-    /// Progress of a plan. A view sets `stop` when the user ends the run.
+    /// Progress of a plan; a view sets `stop` when the user ends the run.
     pub fn new(plan: &'a Plan, shown: ProgressView, stop: &Arc<AtomicBool>) -> Self {
         let drawn = shown == ProgressView::Usual && std::io::stderr().is_terminal();
         let target = if drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -108,7 +100,7 @@ impl<'a> Progress<'a> {
         Self { plan, shown, bar, live, done: 0, done_after: 0, begun: (begin, 0), end, running: None }
     }
 
-    /// Says what is still to be measured of a plan, by name and round; all else was measured before.
+    /// Sets what is still to be measured, by name and round.
     pub fn resume(&mut self, rest: &[(String, u32)]) {
         let of = |name: &str| self.plan.sub_experiments.iter().find(|one| one.name == name).map_or(0, weight_of_all);
         let rest: u64 = rest.iter().map(|(name, _)| of(name)).sum();
@@ -118,7 +110,6 @@ impl<'a> Progress<'a> {
         self.bar.reset_eta();
     }
 
-    /// Takes note of an event.
     pub fn watch(&mut self, event: &Event<'_>) {
         match event {
             Event::SubExperimentStarted { round, name, index, of, finished } => {
@@ -137,7 +128,6 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Takes the bar or the view away.
     pub fn end(&mut self) {
         self.live = None;
         self.bar.finish_and_clear();
@@ -168,7 +158,7 @@ impl<'a> Progress<'a> {
         self.set_place(place, false);
     }
 
-    /// Names what runs; nothing is measured yet if `is_idle`.
+    /// Sets the name of what runs; `is_idle` if nothing is measured yet.
     fn set_place(&self, place: String, is_idle: bool) {
         match &self.live {
             Some(live) => live.set_place(place, is_idle),
@@ -196,13 +186,13 @@ impl<'a> Progress<'a> {
         self.bar.set_position(self.done);
         let (place, size) = (&running.place, running.size(cell.payload_bytes));
         let line = format!("{place} {size}: {} of {} samples", cell.samples, cell.samples_planned);
-        // A view was asked for, and there is none.
+        // A view was requested, but there is none.
         if self.shown == ProgressView::Live && self.live.is_none() {
             self.say(&line);
         }
     }
 
-    /// The payload takes its time once more.
+    /// Adds the time of a payload that is repeated.
     fn repeat_payload(&mut self, cell: &PayloadResult) {
         let Some(running) = &self.running else { return };
         let weight = weight(running.sub_experiment, cell.payload_bytes);
@@ -226,7 +216,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// The time left, where it is worth a word: there is no bar to show it.
+    /// Text on the time left, if it is worth mentioning; for output without a bar.
     fn left(&self) -> String {
         let (begin, before) = self.begun;
         let rest = self.bar.length().unwrap_or(0).saturating_sub(self.done) as f64;
@@ -242,13 +232,13 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Says a line even if quiet.
+    /// Prints a line even if quiet.
     fn complain(&self, line: &str) {
         self.bar.suspend(|| output::say(line));
     }
 }
 
-/// A bar of bytes read, on a terminal; hidden elsewhere, and if `quiet`.
+/// Progress bar for bytes read; hidden without a terminal or if `quiet`.
 pub fn of_bytes(bytes: u64, quiet: bool) -> ProgressBar {
     let drawn = !quiet && std::io::stderr().is_terminal();
     let target = if drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -258,7 +248,7 @@ pub fn of_bytes(bytes: u64, quiet: bool) -> ProgressBar {
     ProgressBar::with_draw_target(Some(bytes), target).with_style(style)
 }
 
-/// The time until the end, or the estimate, once there is something to make it from.
+/// Writes the time until the end, or else an estimate.
 fn time_left(end: Option<Instant>, state: &ProgressState, out: &mut dyn std::fmt::Write) {
     // A text that cannot be written is not drawn.
     let _ = match (until(end), state.pos()) {
@@ -276,15 +266,15 @@ fn weight_of_all(sub_experiment: &SubExperiment) -> u64 {
     sub_experiment.payloads.iter().map(|payload| weight(sub_experiment, *payload)).sum()
 }
 
-/// How long the trials of a payload take, if that is bounded by time or follows from a rate.
+/// Duration of a payload's trials, if it is limited by time or follows from a rate.
 fn load_ns(sub_experiment: &SubExperiment, payload_bytes: u64) -> Option<u64> {
-    /// A search needs so many times the length of a trial, by and large: most of its trials are short.
+    /// Typical duration of a search in trial lengths: most of its trials are short.
     const SEARCH: u64 = 5;
     let most_ns = sub_experiment.time_cap_ns.unwrap_or(u64::MAX);
     let workload = &sub_experiment.workload;
     if workload.is_timed() {
         let each = (sub_experiment.samples_of(payload_bytes) + sub_experiment.warmup) as f64;
-        // In a closed loop the time follows from nothing that is known; clients take turns, by and large.
+        // The duration of a closed loop is unknown; clients roughly take turns.
         let closed = 1e-4 * f64::from(workload.links());
         let seconds = workload.loads.iter().map(|load| load.hz().map_or(each * closed, |hz| each / hz)).sum::<f64>();
         return Some(workload.recorded.map_or((seconds * 1e9) as u64, |recorded| recorded.duration_ns).min(most_ns));
@@ -293,7 +283,7 @@ fn load_ns(sub_experiment: &SubExperiment, payload_bytes: u64) -> Option<u64> {
     Some(workload.duration_ns?.saturating_mul(trials.sum()).min(most_ns))
 }
 
-/// A guess of how long a payload takes, in microseconds; only its proportions matter.
+/// Estimated duration of a payload in microseconds; only its proportions matter.
 fn weight(sub_experiment: &SubExperiment, payload_bytes: u64) -> u64 {
     const START_NS: u64 = 100_000_000;
     const TRIP_NS: u64 = 10_000;

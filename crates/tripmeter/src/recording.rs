@@ -1,8 +1,8 @@
-//! `tripmeter replay`: from MCAP files to the schedule that the engine plays.
+//! `tripmeter replay`: turns MCAP files into the schedule that the engine plays.
 //!
-//! Each file is read once, from begin to end. Memory holds its largest record (a message or an attachment) and the names of
-//! its channels. The schedule goes to a temporary folder, 16 bytes per message; its messages are put in the order of their
-//! times when it is played, so that several files are one.
+//! Each file is read once, from start to end. Memory holds its largest record (a message or an attachment) and the
+//! names of its channels. The schedule goes to a temporary folder, 16 bytes per message. Its messages are sorted by
+//! time when it is played, so that several files become one.
 
 mod compression;
 mod error;
@@ -35,17 +35,16 @@ use tripmeter_model::experiment::WrittenRecording;
 use tripmeter_model::recording::{RecordedFile, RecordedPart, Recording};
 use tripmeter_model::{exit, printable};
 
-/// Speeds that can be asked for.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 
-/// A recording that was read. The folder of its schedule is removed with it.
+/// A recording that was read. The folder of its schedule is removed when it is dropped.
 #[derive(Debug)]
 pub struct Opened {
     pub recording: Recording,
     _schedule: TempDir,
 }
 
-/// Reads the part of a recording that is asked for, with a bar on a terminal unless `quiet`.
+/// Reads the requested part of a recording, with a bar on a terminal unless `quiet`.
 pub fn open(asked: &WrittenRecording, stop: &AtomicBool, quiet: bool) -> Result<Opened, CliError> {
     let (speed, part) = (asked.factor(), asked.part());
     check(speed, &part)?;
@@ -79,7 +78,7 @@ pub fn open(asked: &WrittenRecording, stop: &AtomicBool, quiet: bool) -> Result<
     Ok(Opened { recording, _schedule: schedule })
 }
 
-/// Refuses a speed or times that make no sense.
+/// Refuses a speed or times out of range.
 fn check(speed: f64, part: &RecordedPart) -> Result<(), CliError> {
     let wrong = |text: String| Err(CliError::new(exit::USAGE, text));
     if !SPEEDS.contains(&speed) {
@@ -98,10 +97,9 @@ fn check(speed: f64, part: &RecordedPart) -> Result<(), CliError> {
     }
 }
 
-/// Latest second that a part may begin or end at: a thousand days.
+/// Latest second at which a part may begin or end: a thousand days.
 const LATEST_S: f64 = 86_400_000.0;
 
-/// Bytes of a regular file.
 fn size_of(file: &Path) -> Result<Option<u64>, CliError> {
     let metadata = fs::metadata(file).map_err(|error| unreadable(file, &error))?;
     Ok(metadata.is_file().then_some(metadata.len()))
@@ -111,7 +109,7 @@ fn unreadable(file: &Path, error: &dyn std::fmt::Display) -> CliError {
     CliError::new(exit::NO_INPUT, format!("recording '{}' cannot be read: {error}", file.display()))
 }
 
-/// Gives the writer every message of a file.
+/// Passes every message of a file to the writer.
 fn scanned(
     file: &Path,
     bytes: Option<u64>,
@@ -140,14 +138,13 @@ fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The last name of a path.
+/// Last name of a path, or of its target, e.g. for `.`.
 fn file_name(path: &Path) -> String {
     let whole = path.canonicalize();
     let name = path.file_name().or_else(|| whole.as_ref().ok()?.file_name());
     name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// Says what was read.
 fn name(recording: &mut Recording, asked: &WrittenRecording, read: Vec<RecordedFile>) {
     recording.file = file_name(&asked.files[0]);
     if asked.files.len() > 1 {
@@ -165,7 +162,7 @@ fn name(recording: &mut Recording, asked: &WrittenRecording, read: Vec<RecordedF
     recording.files = read;
 }
 
-/// The times that are asked for, out of what was written to a folder.
+/// Filters the messages in a folder by the requested times.
 fn within(
     all: &TempDir,
     writer: Writer<BufWriter<File>>,
@@ -178,18 +175,17 @@ fn within(
     Ok((folder, writer))
 }
 
-/// True if what is asked for is what was measured before.
 pub fn is_same(recording: &Recording, before: &Recording) -> bool {
     recording.sha256 == before.sha256 && recording.part == before.part
 }
 
-/// How a recording that was played before is asked for again, by its files.
+/// Request for the recording that was played before, from the given files.
 pub fn again(before: &Recording, files: &[PathBuf]) -> WrittenRecording {
     let RecordedPart { topics, from_s, until_s } = before.part.clone();
     WrittenRecording { files: files.to_vec(), speed: Some(before.speed), topics, from_s, until_s }
 }
 
-/// An empty folder, named so that a later run removes what this process, if killed, leaves.
+/// Empty folder, named so that a later run removes it if this process is killed.
 fn fresh_folder() -> io::Result<TempDir> {
     temporary_folder(&format!("{}-recording", ProcessIdentity::own()))
 }
@@ -205,7 +201,7 @@ fn cannot_create(error: &io::Error) -> CliError {
     CliError::new(exit::CANNOT_CREATE, text)
 }
 
-/// What is read, hashed on the way, until the user asks to stop.
+/// Reader that hashes and counts its data, until the user asks to stop.
 struct HashedReader<'a, R> {
     inner: R,
     hash: Sha256,
@@ -226,7 +222,7 @@ impl<R: Read> Read for HashedReader<'_, R> {
 }
 
 impl RecordingError {
-    /// One line for people, with the file, after so many bytes and messages of it.
+    /// Error in one line, with the file, and the bytes and messages read before it.
     fn told(self, file: &Path, bytes: u64, messages: u64) -> CliError {
         let place = format!("recording '{}'", file.display());
         match self {

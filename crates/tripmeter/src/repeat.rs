@@ -1,4 +1,4 @@
-//! Rounds that end by time (`--for`): how many there will be, estimated after each.
+//! Rounds that end by time (`--for`): their number, estimated after each.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::Plan;
 
-/// Between two looks whether a short round has waited for the next.
+/// Interval of checks whether the next round may begin.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Returns how many rounds there are to be, of what is measured so far: as many as the plan has, or as fit into its time, beside
-/// the rounds that had begun before. Only rounds that begin now say how long one takes; until the first of them has ended, the
-/// plan stays as it is. Waits where rounds would be too many.
+/// Returns a function that estimates the total number of rounds: the plan's, or as many as fit into its time.
+///
+/// Rounds of earlier processes are added, but only rounds begun by this one enter the estimate. Until the first of
+/// these has ended, the plan's number stays. The function waits if there would be too many rounds.
 pub fn rounds_wanted(plan: &Plan, stop: Arc<AtomicBool>) -> impl FnMut(&Manifest) -> u32 + use<> {
     let (for_ns, most) = (plan.for_ns, plan.most_rounds());
     let (mut begin, mut before) = (Instant::now(), None);
@@ -33,7 +34,7 @@ pub fn rounds_wanted(plan: &Plan, stop: Arc<AtomicBool>) -> impl FnMut(&Manifest
     }
 }
 
-/// Rounds that fit into a time, of which so many took `spent`, and at most `most`: the last begins before its end.
+/// Rounds that fit into a time, given that `rounds` took `spent`, and at most `most`; the last begins before the end.
 fn within(whole: Duration, spent: Duration, rounds: u32, most: u32) -> u32 {
     let fit = whole.as_secs_f64() * f64::from(rounds) / spent.as_secs_f64().max(1e-9);
     fit.ceil().clamp(1.0, f64::from(most)) as u32

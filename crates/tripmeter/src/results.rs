@@ -11,26 +11,21 @@ use tripmeter_model::folder::{MANIFEST, REPORT};
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::{exit, printable};
 
-/// Ends the name of a run's folder until the run is finished.
+/// Suffix of a run's folder until the run is finished.
 pub const UNFINISHED: &str = ".unfinished";
-/// How many names a note lists.
 const NAMES_IN_A_NOTE: usize = 5;
 
 /// A results folder among others.
 #[derive(Clone, Debug)]
 pub struct NamedFolder {
-    /// Its last part, for people.
+    /// Last part of its path, printable.
     pub name: String,
-    /// Where it is.
     pub path: PathBuf,
-    /// Whether the user named it, and not a folder that it is in.
+    /// True if the user named this folder, not one that contains it.
     pub is_named: bool,
 }
 
-/// Reads a results folder, or a round of one, which is its folder `round-NN`.
-///
-/// # Errors
-/// If it has no manifest, or one that is wrong.
+/// Reads a results folder, or one of its rounds (`round-NN`). Fails if it has no manifest, or an invalid one.
 pub fn open(path: &Path, allows_damage: bool) -> Result<JudgedResults, CliError> {
     let (folder, round) = with_manifest(path);
     let results = JudgedResults { manifest: show::read(&folder)?, allows_damage };
@@ -40,9 +35,9 @@ pub fn open(path: &Path, allows_damage: bool) -> Result<JudgedResults, CliError>
     })
 }
 
-/// The folder whose manifest is of this path, and the number of the round if it is a round of that folder.
+/// Folder with the manifest for a path, and the number of the round if the path is a round of that folder.
 pub fn with_manifest(path: &Path) -> (PathBuf, Option<u32>) {
-    // However it is spelled: as `.`, or by a link.
+    // Whatever the spelling, such as `.` or a link.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let round = real.file_name().and_then(|name| round_of(&name.to_string_lossy()));
     match (round, real.parent()) {
@@ -51,7 +46,7 @@ pub fn with_manifest(path: &Path) -> (PathBuf, Option<u32>) {
     }
 }
 
-/// Reads a results folder; `None`, and a note, if it is still being measured, or cannot be read and was not named.
+/// Reads a results folder. Returns `None`, with a note, if it is being measured, or if it is unreadable and unnamed.
 pub fn open_finished(folder: &NamedFolder, allows_damage: bool) -> Result<Option<JudgedResults>, CliError> {
     let results = match open(&folder.path, allows_damage) {
         Err(error) if !folder.is_named => {
@@ -67,15 +62,12 @@ pub fn open_finished(folder: &NamedFolder, allows_damage: bool) -> Result<Option
     Ok(Some(results))
 }
 
-/// Opens a results folder to write in it what is made of its data.
-///
-/// # Errors
-/// If it is not there.
+/// Opens a results folder for writing files derived from its data. Fails if it does not exist.
 pub fn opened(folder: &Path) -> Result<FolderHandle, CliError> {
     FolderHandle::open_named(folder).map_err(|error| FileError::reading(folder, &error).into())
 }
 
-/// Names of folders; where two are the same, with the folders that they are in.
+/// Names of folders; equal names are replaced by their paths.
 pub fn names(folders: &[PathBuf]) -> Vec<String> {
     let short: Vec<String> = folders.iter().map(|folder| last_part(folder)).collect();
     let is_twice = |name: &String| short.iter().filter(|other| *other == name).count() > 1;
@@ -85,20 +77,18 @@ pub fn names(folders: &[PathBuf]) -> Vec<String> {
     folders.iter().zip(&short).map(name).collect()
 }
 
-/// Whether a folder has a manifest, readable or not, or a link to one.
+/// True if a folder has a manifest, readable or not, or a link to one.
 pub fn is_results(folder: &Path) -> bool {
     folder.join(MANIFEST).symlink_metadata().is_ok()
 }
 
-/// The number of a round's folder: `round-02`.
+/// Number in the name of a round's folder: `round-02`.
 pub fn round_of(name: &str) -> Option<u32> {
     name.strip_prefix("round-")?.parse().ok().filter(|round| *round > 0)
 }
 
-/// The results folders given, and those in other folders given, oldest first. One note names everything else there.
-///
-/// # Errors
-/// If one is no folder, or has no results folder in it.
+/// Results folders given, and those within other folders given, oldest first. One note names everything else there.
+/// Fails if one is not a folder, or contains no results folder.
 pub fn folders_in(folders: &[PathBuf]) -> Result<Vec<NamedFolder>, CliError> {
     let mut found = Vec::new();
     for folder in folders {
@@ -130,7 +120,7 @@ fn of_database(folder: &Path) -> Result<Vec<NamedFolder>, CliError> {
     Ok(ours.into_iter().map(named).collect())
 }
 
-/// Notes in one line what is ignored in a folder, if anything is.
+/// Prints one note of the names ignored in a folder.
 pub fn note_ignored(folder: &Path, names: impl Iterator<Item = String>) {
     let names: Vec<String> = names.map(|name| format!("'{}'", printable::line(&name))).collect();
     if !names.is_empty() {
@@ -138,7 +128,6 @@ pub fn note_ignored(folder: &Path, names: impl Iterator<Item = String>) {
     }
 }
 
-/// The first few names, and how many more there are.
 pub fn listed(names: &[String]) -> String {
     let more = match names.len().saturating_sub(NAMES_IN_A_NOTE) {
         0 => String::new(),
@@ -147,18 +136,14 @@ pub fn listed(names: &[String]) -> String {
     names[..names.len().min(NAMES_IN_A_NOTE)].join(", ") + &more
 }
 
-/// The figures that were asked for; each must be in one of the results.
-///
-/// # Errors
-/// If there is no such figure, or it cannot be judged.
+/// Requested figures; each must be in one of the results. Fails if there is no such figure, or it cannot be judged.
 pub fn selection(names: &[String], results: &[&JudgedResults]) -> Result<Selection, CliError> {
     let tables: Vec<MetricTable> = results.iter().map(|results| results.table()).collect();
     let selection = Selection::named(names, &tables.iter().collect::<Vec<_>>());
     selection.map_err(|why| CliError::new(exit::USAGE, format!("{why} (--figures)")))
 }
 
-/// Prints a note per sub-experiment that is left out because it is not trusted or was interrupted, and per sub-experiment
-/// that a time cap ended.
+/// Prints a note per sub-experiment that is left out as untrusted or interrupted, or was ended by a time cap.
 pub fn note_left_out(name: &str, results: &JudgedResults) {
     for line in results.left_out() {
         output::say(&format!("note: left out of '{name}': {line}"));

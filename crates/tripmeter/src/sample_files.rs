@@ -1,4 +1,4 @@
-//! Files of samples that results have by their manifest, wherever a folder was copied to.
+//! Sample files of results, found by manifest, wherever the folder was copied to.
 
 use crate::error::CliError;
 use crate::output;
@@ -11,24 +11,21 @@ use tripmeter_model::expected::ExpectedRows;
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
 use tripmeter_model::samples::{SAMPLES, SampleReader};
 
-/// The file of a sub-experiment in a round.
+/// Sample file of a sub-experiment in a round.
 pub enum SampleFile {
-    /// The rows are read of this one if both are there.
+    /// Preferred if both exist.
     Csv(PathBuf),
     Parquet(PathBuf),
     /// None was kept.
     None,
 }
 
-/// The folder of a round, relative to that of the results.
+/// Folder of a round, relative to the results folder.
 pub fn round_folder(manifest: &Manifest, round: u32) -> String {
     if manifest.plan.has_round_folders() { format!("round-{round:02}") } else { String::new() }
 }
 
-/// Finds it.
-///
-/// # Errors
-/// If it should be there and is not.
+/// Finds the sample file. Fails if it is missing although it should exist.
 pub fn find(folder: &Path, manifest: &Manifest, result: &SubExperimentResult) -> Result<SampleFile, CliError> {
     let round = folder.join(round_folder(manifest, result.round));
     let csv = round.join(SAMPLES).join(format!("{}.csv", result.name));
@@ -52,8 +49,8 @@ fn are_kept(manifest: &Manifest, result: &SubExperimentResult) -> bool {
         && without.all(|sub| sub.name != result.name)
 }
 
-/// Whether results have any folder of samples, or none was to be written. They may have been copied without samples, as
-/// their figures do not need them; what is drawn of samples is left out then, and a note says so.
+/// True if results have a folder of samples, or none was to be written. Results may have been copied without samples;
+/// a note then says that plots of samples are left out.
 pub fn are_there(folder: &Path, manifest: &Manifest) -> bool {
     let mut kept = manifest
         .sub_experiments
@@ -66,17 +63,14 @@ pub fn are_there(folder: &Path, manifest: &Manifest) -> bool {
     }
 }
 
-/// Notes folders that were copied without their samples.
+/// Notes folders copied without their samples.
 pub fn note_absent<'a>(results: impl Iterator<Item = (&'a PathBuf, &'a Manifest)>) {
     for (folder, _) in results.filter(|(folder, manifest)| !are_there(folder, manifest)) {
         output::say(&format!("note: '{}' has no samples; charts of samples are left out", folder.display()));
     }
 }
 
-/// Reads a whole CSV: whether it has rows of trials that do not count.
-///
-/// # Errors
-/// If rows are missing or damaged.
+/// Reads a whole CSV file; true if it has rows of trials that do not count. Fails if rows are missing or damaged.
 pub fn has_others(csv: &Path, result: &SubExperimentResult) -> Result<bool, CliError> {
     if !fs::symlink_metadata(csv).is_ok_and(|found| found.is_file()) {
         return Err(CliError::new(exit::NO_INPUT, format!("'{}' is no file of samples", csv.display())));

@@ -1,4 +1,4 @@
-//! Histograms and series of the samples in a results folder.
+//! Histograms and time series of the samples in a results folder.
 
 use crate::error::CliError;
 use crate::plotting::{PictureJob, draw_all, no_link};
@@ -15,10 +15,10 @@ use tripmeter_report::plots::Options;
 use tripmeter_report::plots::distribution::{PlotSubject, histogram, series};
 use tripmeter_report::plots::samples::{Histogram, SampleSeries};
 
-/// What is drawn of the samples of a trial in a closed loop.
+/// Plot data of a trial in a closed loop.
 struct Shapes {
     payload: String,
-    /// Half of a round trip, or a call of a logger.
+    /// Half a round trip, or a logger call.
     figure: Figure,
     /// Median and 99th percentile, in microseconds.
     quantiles_us: [f64; 2],
@@ -26,11 +26,8 @@ struct Shapes {
     points: SampleSeries,
 }
 
-/// Draws `<place>/<name>/histogram_<bytes>` and `series_<bytes>` of each payload with samples of round trips or calls of a
-/// logger. Rounds go to `<place>/round-01`. Returns the files.
-///
-/// # Errors
-/// If samples are wrong, or a file cannot be written.
+/// Plots `<place>/<name>/histogram_<bytes>` and `series_<bytes>` for each payload with round trips or logger calls.
+/// Rounds go to `<place>/round-01`. Returns the files. Fails if samples are invalid, or a file cannot be written.
 pub fn draw(folder: &Path, manifest: &Manifest, place: &Path, options: Options) -> Result<Vec<PathBuf>, CliError> {
     let mut drawn = Vec::new();
     if !sample_files::are_there(folder, manifest) {
@@ -55,7 +52,7 @@ pub fn draw(folder: &Path, manifest: &Manifest, place: &Path, options: Options) 
     Ok(drawn)
 }
 
-/// Shapes of each trial in a closed loop that counts, in microseconds.
+/// Plot data of each counted trial in a closed loop, in microseconds.
 fn shapes(file: &Path, result: &SubExperimentResult, options: Options) -> Result<Vec<Shapes>, CliError> {
     let trials = result.cells.iter().flat_map(|cell| cell.trials.iter().map(|trial| (cell.payload_bytes, trial)));
     let drawn = trials.filter_map(|(payload_bytes, trial)| {
@@ -95,11 +92,8 @@ fn shapes(file: &Path, result: &SubExperimentResult, options: Options) -> Result
     Ok(found)
 }
 
-/// The samples of the headline of each sub-experiment at its first payload, in the first round that has them, for the report.
-/// No more of a file is read than up to them.
-///
-/// # Errors
-/// If samples are wrong.
+/// Headline samples of each sub-experiment at its first payload, from the first round that has them, for the report.
+/// Reads each file no further than needed. Fails if samples are invalid.
 pub fn first_trials(place: usize, folder: &Path, manifest: &Manifest) -> Result<Vec<SampledTrial>, CliError> {
     let mut found: Vec<SampledTrial> = Vec::new();
     if !sample_files::are_there(folder, manifest) {
@@ -134,7 +128,7 @@ fn first_trial(place: usize, file: &Path, result: &SubExperimentResult) -> Resul
         if row.trial > number {
             break;
         }
-        // Of several streams, the lines of one follow each other.
+        // Rows of one stream are contiguous.
         if expected.add(&row) && *stream.get_or_insert_with(|| row.stream.clone()) == row.stream {
             samples.extend(latency_us(&row, figure));
         }
@@ -149,7 +143,7 @@ fn first_trial(place: usize, file: &Path, result: &SubExperimentResult) -> Resul
     Ok((!samples.is_empty()).then_some(trial))
 }
 
-/// A latency of a message in microseconds, if it has it.
+/// Latency of a message in microseconds, if its row has the times.
 fn latency_us(row: &SampleRow, figure: Figure) -> Option<f64> {
     let answered_ns = row.answered_ns.and_then(|ns| i64::try_from(ns).ok());
     let (from, to, ways) = match figure {

@@ -1,5 +1,3 @@
-//! Signals that end a measurement, or the program.
-
 use crate::error::CliError;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,12 +7,12 @@ use tripmeter_model::exit;
 /// True once measuring is over, so that signals end the program as usual.
 static IS_OVER: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// From now on, signals end the program.
+/// Lets signals end the program from now on.
 pub fn signals_end_us() {
     IS_OVER.store(true, Relaxed);
 }
 
-/// A flag that is set by Ctrl-C and its like; the engine then ends what runs and keeps what was measured.
+/// Flag that is set by Ctrl-C and similar signals; the engine then stops and keeps the results so far.
 pub fn stop_on_signals() -> Result<Arc<AtomicBool>, CliError> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let stop = Arc::new(AtomicBool::new(false));

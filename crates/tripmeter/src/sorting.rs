@@ -1,4 +1,4 @@
-//! Documents in the order that was asked for.
+//! Sorting of printed tables.
 
 use crate::args::SortArgs;
 use crate::error::CliError;
@@ -7,10 +7,8 @@ use tripmeter_model::exit;
 use tripmeter_report::document::Document;
 
 impl SortArgs {
-    /// Sorts the tables that have the column.
-    ///
-    /// # Errors
-    /// If there are tables and none has it, with those that there are.
+    /// Sorts the tables that have the column. Fails if there are tables but none has the column; names those that
+    /// exist.
     pub fn apply<'a>(&self, documents: impl IntoIterator<Item = &'a mut Document>) -> Result<(), CliError> {
         let Some(sort) = &self.sort else { return Ok(()) };
         let mut documents: Vec<&mut Document> = documents.into_iter().collect();
@@ -20,24 +18,20 @@ impl SortArgs {
         }
         let columns = tripmeter_report::sortable(documents.iter().map(|one| &**one));
         if columns.is_empty() {
-            // Without a table there is nothing to sort.
             return Ok(());
         }
         let (column, there) = (&sort.column, columns.join(", "));
         Err(CliError::new(exit::USAGE, format!("no table has a column '{column}'; there are {there} (--sort)")))
     }
 
-    /// The same of what was just measured: a wrong name leaves it in its usual order, and is no failure.
+    /// Sorts new results; an unknown column leaves them in their usual order, with a note.
     pub fn apply_or_say<'a>(&self, documents: impl IntoIterator<Item = &'a mut Document>) {
         if let Err(error) = self.apply(documents) {
             output::say(&format!("note: not sorted: {error}"));
         }
     }
 
-    /// Refuses it where no table is printed.
-    ///
-    /// # Errors
-    /// If an order is asked for.
+    /// Refuses `--sort` if no table is printed. Fails if both are given.
     pub fn refuse_with_json(&self, is_json: bool) -> Result<(), CliError> {
         match is_json && self.sort.is_some() {
             true => Err(CliError::new(exit::USAGE, "--sort is of tables, which --json does not print; leave one out")),

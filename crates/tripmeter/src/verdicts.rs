@@ -1,4 +1,4 @@
-//! What commands that compare several runs have in common.
+//! Common parts of the commands that compare several runs.
 
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -16,11 +16,10 @@ use tripmeter_stats::change::{ChangeVerdict, Control};
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 
-/// The share of wrong ones that is expected among the changes called, at most.
+/// Expected share of false alarms among the changes called, at most.
 pub const RATE: f64 = 0.05;
 pub const CONTROL: Control = Control::Fdr(RATE);
 
-/// What was asked, for programs.
 pub fn question_json(question: &Question) -> Value {
     let (control, rate) = match question.control {
         Control::Fdr(rate) => ("false-discovery-rate", rate),
@@ -36,19 +35,17 @@ pub fn question_json(question: &Question) -> Value {
     })
 }
 
-/// An address with the unit of its figure, for programs.
 pub fn address_json(address: &FigureAddress) -> Value {
     let mut value = json!(address);
     value["unit"] = json!(address.unit().as_str());
     value
 }
 
-/// The ends of an interval; JSON has no infinity, so an unbounded one is null.
+/// Ends of an interval; JSON has no infinity, so an unbounded end is null.
 fn ends(interval: Interval) -> [f64; 2] {
     [interval.low, interval.high]
 }
 
-/// A judged figure, for programs.
 pub fn judgement_json(one: &JudgedFigure) -> Value {
     let (comparison, judged) = (&one.comparison, &one.comparison.judged);
     let mut value = address_json(&one.address);
@@ -72,7 +69,7 @@ pub fn judgement_json(one: &JudgedFigure) -> Value {
     value
 }
 
-/// The document with fields of its command after it.
+/// Document followed by the fields of its command.
 pub fn with_fields(document: &VerdictDocument, fields: Value) -> Value {
     let mut made = serde_json::to_value(document).expect("it is plain data");
     if let (Value::Object(made), Value::Object(fields)) = (&mut made, fields) {
@@ -85,7 +82,6 @@ pub fn with_fields(document: &VerdictDocument, fields: Value) -> Value {
     made
 }
 
-/// Results in a folder as what a verdict is of.
 pub fn judged_folder(folder: &Path, manifest: &Manifest) -> JudgedFolder {
     JudgedFolder::new(Some(printable::line(&folder.display().to_string()).into_owned()), manifest)
 }
@@ -98,7 +94,6 @@ fn trouble(sub_experiment: Option<&str>, what: impl Into<String>, fails: bool) -
     VerdictTrouble { sub_experiment: sub_experiment.map(str::to_owned), what: what.into(), fails }
 }
 
-/// The verdict of `check`.
 pub fn of_check(checked: &ResultsCheck, strict: bool, exit_code: u8) -> VerdictDocument {
     let row = |one: &CheckedLimit| {
         let verdict = match (one.value, one.outcome()) {
@@ -124,18 +119,16 @@ pub fn of_check(checked: &ResultsCheck, strict: bool, exit_code: u8) -> VerdictD
     VerdictDocument::new(JudgingCommand::Check, exit_code, rows, 0).with_troubles(troubles)
 }
 
-/// What else is to be known of a sub-experiment.
 fn known<'a>(name: &'a str, notes: &'a [String]) -> impl Iterator<Item = VerdictTrouble> + 'a {
     notes.iter().map(move |what| trouble(Some(name), what, false))
 }
 
-/// What one side of a comparison lacks.
+/// Figures and sub-experiments that only one side has.
 fn one_sided(missing: &[String], new: &[String], strict: bool) -> Vec<VerdictTrouble> {
     let missing = missing.iter().map(|what| trouble(None, format!("missing in the results: {what}"), true));
     missing.chain(new.iter().map(|what| trouble(None, format!("only in the results: {what}"), strict))).collect()
 }
 
-/// The verdict of `compare` by a threshold.
 pub fn of_threshold(made: &ByThreshold, strict: bool, exit_code: u8) -> VerdictDocument {
     let row = |one: &ComparedFigure| {
         let verdict = match one.outcome {
@@ -183,7 +176,6 @@ fn rate(question: &Question) -> Option<f64> {
     }
 }
 
-/// The verdict of `compare` by ranks.
 pub fn of_ranks(made: &ByRuns, strict: bool, exit_code: u8) -> VerdictDocument {
     let zero = |address: &FigureAddress| VerdictRow {
         old: Some(0.0),
@@ -198,7 +190,7 @@ pub fn of_ranks(made: &ByRuns, strict: bool, exit_code: u8) -> VerdictDocument {
     VerdictDocument { false_discovery_rate: rate(&made.question), ..document }
 }
 
-/// The verdict of `ab` on its second side, whose name is `side`; `troubles` are lines, and whether `ab` fails by them.
+/// Verdict of `ab` on `side`, its second side; `troubles` are lines, and true if `ab` fails by them.
 pub fn of_pairs(
     side: &str,
     judged: &[JudgedFigure],
@@ -213,7 +205,6 @@ pub fn of_pairs(
     VerdictDocument { false_discovery_rate: rate(question), ..document }
 }
 
-/// The verdict of `history` on so many series.
 pub fn of_history(changes: &[Change], series: usize, exit_code: u8) -> VerdictDocument {
     let row = |one: &Change| {
         let verdict = match (one.is_known, &one.until) {

@@ -9,53 +9,48 @@ use std::path::Path;
 use std::sync::Arc;
 use tripmeter_model::file::{self, FileError, GZIP_MAGIC, UTF8_BOM};
 
-/// Bytes read at once: they stay in a CPU's cache until they are parsed.
+/// Bytes per read: they stay in a CPU's cache until they are parsed.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Longest line.
 const LINE_BYTES: usize = 1 << 20;
 
-/// What is read from.
 enum ByteSource {
-    /// A regular file, from an offset on.
+    /// A regular file, read from an offset.
     Plain(Arc<File>, u64),
-    /// A regular file that is compressed.
+    /// A compressed regular file.
     Gzip(Box<dyn Read>),
-    /// A pipe or device, decompressed if need be.
+    /// A pipe or device, decompressed if needed.
     Stream(Box<dyn Read>),
 }
 
-/// Chunks of whole lines.
+/// Reader of whole lines.
 pub struct Chunks {
     source: ByteSource,
-    /// Of the file when it was opened.
+    /// Size of the file when it was opened.
     size: u64,
     buffer: Vec<u8>,
-    /// The part of the buffer that was read and not yet given away.
+    /// Part of the buffer that was read and not yet returned.
     unread: Range<usize>,
-    /// Bytes of lines that may still be given away; a line that begins within them is given whole.
+    /// Bytes of lines still to return; a line that begins within them is returned whole.
     left: u64,
     ended: bool,
 }
 
-/// The rest of a plain file, for [`Chunks::range`].
+/// Rest of a plain file, for [`Chunks::range`].
 pub struct FileRest {
     file: Arc<File>,
-    /// Where the first line begins.
+    /// Offset of the first line.
     pub start: u64,
     size: u64,
 }
 
-/// Why there is no next chunk.
 #[derive(Debug)]
 pub enum ChunkError {
-    /// It cannot be read on.
     Io(io::Error),
-    /// A line is longer than any row.
     LineTooLong,
 }
 
 impl Chunks {
-    /// Opens a whole file; a byte-order mark is skipped. It may be a pipe or a device if `is_named` by the user.
+    /// Opens a whole file and skips a byte-order mark. A pipe or a device is accepted if `is_named` by the user.
     pub fn open(name: &Path, is_named: bool) -> Result<Self, FileError> {
         let failed = |error| FileError::reading(name, &error);
         let mut file = if is_named { file::open_named(name)? } else { file::open(name)? };
@@ -85,17 +80,17 @@ impl Chunks {
         Ok(chunks)
     }
 
-    /// Whether it can be opened again.
+    /// True if the file can be opened again.
     pub fn regular(&self) -> bool {
         !matches!(self.source, ByteSource::Stream(_))
     }
 
-    /// Size of a regular file that is not compressed.
+    /// Size of an uncompressed regular file.
     pub fn plain_size(&self) -> Option<u64> {
         matches!(self.source, ByteSource::Plain(..)).then_some(self.size)
     }
 
-    /// The lines that were not given away; `None` if it is no plain file.
+    /// Lines not yet returned; `None` unless the file is plain.
     pub fn into_rest(self) -> Option<FileRest> {
         match self.source {
             ByteSource::Plain(file, at) => {
@@ -109,19 +104,19 @@ impl Chunks {
         Self { source, size, buffer: Vec::new(), unread: 0..0, left, ended: false }
     }
 
-    /// The lines that begin in a range of the bytes of the file.
+    /// Lines that begin in a range of bytes of the file.
     pub fn range(rest: &FileRest, bytes: Range<u64>) -> Result<Self, ChunkError> {
         let from = |start: u64| Self::of(ByteSource::Plain(rest.file.clone(), start), rest.size, bytes.end - start);
         if bytes.start <= rest.start {
             return Ok(from(bytes.start));
         }
-        // From the byte before, so that a line that begins with the range is seen.
+        // Starts one byte early, so that a line that begins with the range is found.
         let mut chunks = from(bytes.start - 1);
         chunks.line()?;
         Ok(chunks)
     }
 
-    /// The next line with its line break, which only the last line may lack; empty at the end.
+    /// Next line with its line break, which only the last line may lack; empty at the end.
     pub fn line(&mut self) -> Result<&[u8], ChunkError> {
         let mut searched = 0;
         loop {
@@ -140,14 +135,14 @@ impl Chunks {
         }
     }
 
-    /// The next lines, whole ones; empty at the end. What comes after the last line break is [`Self::unended`].
+    /// Next whole lines; empty at the end. Text after the last line break is returned by [`Self::unended`].
     pub fn lines(&mut self) -> Result<&[u8], ChunkError> {
         loop {
             if self.left == 0 {
                 return Ok(&[]);
             }
             let unread = self.unread_text();
-            // The first line break after which no line of ours begins, or else the last one.
+            // The first line break after which no line of this range begins, or else the last one.
             let last = usize::try_from(self.left - 1).unwrap_or(usize::MAX);
             let beyond = unread.get(last..).and_then(|tail| memchr::memchr(b'\n', tail)).map(|found| last + found);
             if let Some(found) = beyond.or_else(|| memchr::memrchr(b'\n', unread)) {
@@ -163,7 +158,7 @@ impl Chunks {
         }
     }
 
-    /// What stands after the last line break, if that is a line of ours.
+    /// Text after the last line break, if that line begins in this range.
     pub fn unended(&self) -> &[u8] {
         if self.left == 0 { &[] } else { self.unread_text() }
     }
@@ -179,7 +174,7 @@ impl Chunks {
         &self.buffer[self.unread.clone()]
     }
 
-    /// Reads on, behind what is unread.
+    /// Reads more bytes after the unread ones.
     fn fill(&mut self) -> io::Result<()> {
         self.buffer.copy_within(self.unread.clone(), 0);
         self.unread = 0..self.unread.len();
@@ -206,7 +201,6 @@ impl Chunks {
     }
 }
 
-/// Reads until the buffer is full or nothing is left.
 fn read_full(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

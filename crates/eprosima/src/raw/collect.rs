@@ -1,4 +1,4 @@
-//! Rows put together by payload.
+//! Groups rows by payload.
 
 use super::chunks::{ChunkError, Chunks};
 use super::fast::RowShape;
@@ -10,43 +10,38 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tripmeter_model::file::FileError;
 
-/// Most samples that are held at a time, 8 bytes each: twice as many as an experiment may have of a payload.
+/// Maximum number of samples held, 8 bytes each: twice what an experiment may have of a payload.
 const MOST_SAMPLES: usize = if cfg!(test) { 1 << 20 } else { 200_000_000 };
 const TOO_MANY: &str = "is beyond the most samples that are held at a time (200000000)";
 
-/// Most payloads of a file: an experiment has some dozens.
+/// Maximum number of payloads of a file: an experiment has some dozens.
 const MOST_PAYLOADS: usize = if cfg!(test) { 1000 } else { 100_000 };
 const TOO_MANY_PAYLOADS: &str = "is of more payloads than a file may have (100000)";
 
-/// Most samples whose memory is kept for the next payload.
+/// Maximum number of samples whose memory is kept for the next payload.
 const SPARE_SAMPLES: usize = 1 << 20;
 
 thread_local! {
-    /// Memory of the payload before, for the next one.
+    /// Memory of the previous payload, for the next one.
     static SPARE: Cell<Vec<f64>> = const { Cell::new(Vec::new()) };
 }
 
-/// Why a file or range was not read to its end.
+/// Reason why a file or range was not read to its end. Lines count from 1 within the range.
 #[derive(Debug)]
 pub enum Stop {
-    /// The rows of a payload are not contiguous.
     Scattered,
-    /// This row is wrong; lines count from 1 within what was read.
     Row(u64, RowError),
-    /// This line cannot be read.
     Chunk(u64, ChunkError),
-    /// With this line there are more samples than are held.
+    /// Line at which more samples would be held than allowed.
     TooMany(u64),
-    /// With this line there are more payloads than a file may have.
+    /// Line at which a file has more payloads than allowed.
     TooManyPayloads(u64),
 }
 
-/// The same, where the file is known.
+/// A [`Stop`] whose file is known.
 #[derive(Debug)]
 pub enum Stopped {
-    /// The rows of a payload are not contiguous.
     Scattered,
-    /// The file is wrong.
     Wrong(FileError),
 }
 
@@ -57,7 +52,7 @@ impl From<FileError> for Stopped {
 }
 
 impl Stop {
-    /// Says it of a file, after so many lines of it.
+    /// Converts to an error of a file, in which `lines` lines precede the range.
     pub fn at(self, file: &Path, lines: u64) -> Stopped {
         Stopped::Wrong(match self {
             Stop::Scattered => return Stopped::Scattered,
@@ -75,31 +70,27 @@ impl Stop {
     }
 }
 
-/// Samples of one payload.
 pub struct PayloadSamples {
-    /// Its place in the order of first appearance, where all are held.
+    /// Position in the order of first appearance, if all payloads are held.
     place: usize,
     bytes: Bytes,
-    /// The payload as its last rows have it.
+    /// Text of the payload in its last rows.
     text: String,
     latencies_us: Vec<f64>,
 }
 
-/// The payloads read from a file or a range of it.
+/// Payloads read from a file or a range of it.
 pub struct Collected<T> {
-    /// The first payload, if a range before may have more of it.
+    /// First payload, if an earlier range may have more of it.
     head: Option<PayloadSamples>,
     /// Payloads between first and last.
     pub done: Vec<(Bytes, T)>,
-    /// The last payload, if a range after may have more of it and it is not the first.
+    /// Last payload, if a later range may have more of it and it is not the first.
     tail: Option<PayloadSamples>,
-    /// Lines read.
     pub lines: u64,
-    /// Why it was not read to its end.
     pub stop: Option<Stop>,
 }
 
-/// Reads rows and finishes payloads.
 pub struct Collector<'a, T, F> {
     finish: &'a F,
     counts: &'a (dyn Fn(&Bytes) -> bool + Sync),
@@ -108,18 +99,19 @@ pub struct Collector<'a, T, F> {
     open_ended: bool,
     most: usize,
     head: Option<PayloadSamples>,
-    /// The last one is the one that grows.
+    /// The last entry is the one that grows.
     open: Vec<PayloadSamples>,
-    /// Where each is, by its payload.
+    /// Index in `open` by payload key.
     places: HashMap<u64, usize>,
     done: Vec<(Bytes, T)>,
-    /// Their payloads.
+    /// Payload keys in `done`.
     known: HashSet<u64>,
     lines: u64,
 }
 
 impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
-    /// A payload is finished when the next one begins, or with the end. Of one that does not count, the last line may be cut.
+    /// Finishes a payload when the next one begins, or at the end. The last line of a payload that does not count may
+    /// be cut off.
     pub fn new(finish: &'a F, counts: &'a (dyn Fn(&Bytes) -> bool + Sync)) -> Self {
         Self {
             finish,
@@ -137,22 +129,21 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
         }
     }
 
-    /// Payloads are finished with the end only.
+    /// Finishes all payloads at the end.
     pub fn holding_all(self) -> Self {
         Self { held_all: true, ..self }
     }
 
-    /// The first and the last payload are not finished.
+    /// Leaves the first and the last payload unfinished.
     pub fn open_ended(self) -> Self {
         Self { open_ended: true, ..self }
     }
 
-    /// Whoever has more samples of a payload than that must have the gate.
+    /// Locks the gate while a payload has more than this many samples.
     pub fn gated(self, gate: &'a Mutex<()>, samples: usize) -> Self {
         Self { gate: Some((gate, samples)), ..self }
     }
 
-    /// Reads all rows.
     pub fn read(mut self, layout: &RowLayout, chunks: Result<Chunks, ChunkError>) -> Collected<T> {
         let stop = match chunks {
             Ok(chunks) => self.rows(layout, chunks).err(),
@@ -200,13 +191,12 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
         Ok(())
     }
 
-    /// Whether a line that was cut off is of a payload that counts: its own, or else that of the row before.
+    /// True if a truncated line counts: by its own payload, or else by that of the row before.
     fn counts_of_cut(&self, layout: &RowLayout, line: &[u8]) -> bool {
         let own = row::payload_of_cut(layout, line);
         own.as_ref().or(self.open.last().map(|held| &held.bytes)).is_none_or(self.counts)
     }
 
-    /// Reads whole lines.
     fn chunk(&mut self, layout: &RowLayout, mut rest: &[u8], shape: &mut Option<RowShape>) -> Result<(), Stop> {
         while !rest.is_empty() {
             if let (Some(shape), Some(held)) = (&shape, self.open.last_mut()) {
@@ -228,7 +218,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
         Ok(())
     }
 
-    /// The next row is of that payload.
+    /// Prepares for a row of that payload.
     fn change(&mut self, text: &str) -> Result<(), Stop> {
         if self.open.last().is_some_and(|held| held.text == text) {
             return Ok(());
@@ -246,7 +236,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
             }
             return Ok(());
         }
-        // Of several ranges, those that are merged are counted again.
+        // Payloads of several ranges are counted again when they are merged.
         let is_known = self.known.contains(&bytes.key()) || self.head.as_ref().is_some_and(|head| head.bytes == bytes);
         if !is_known && usize::from(self.head.is_some()) + self.open.len() + self.done.len() >= MOST_PAYLOADS {
             return Err(Stop::TooManyPayloads(self.lines));
@@ -257,7 +247,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
             self.places.clear();
             self.complete(held);
         }
-        // The payload before this one may be it only now.
+        // `complete` may have just made the payload before this one the head.
         if is_known || self.head.as_ref().is_some_and(|head| head.bytes == bytes) {
             return Err(Stop::Scattered);
         }
@@ -282,7 +272,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
     }
 }
 
-/// Joins the payloads of one range after the other.
+/// Joins the payloads of consecutive ranges.
 pub struct RangeMerger<'a, T, F> {
     finish: &'a F,
     gate: &'a Mutex<()>,
@@ -290,17 +280,16 @@ pub struct RangeMerger<'a, T, F> {
     passed: Option<MutexGuard<'a, ()>>,
     open: Option<PayloadSamples>,
     done: Vec<(Bytes, T)>,
-    /// Their payloads.
+    /// Payload keys in `done`.
     known: HashSet<u64>,
 }
 
 impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> RangeMerger<'a, T, F> {
-    /// Whoever holds more than `ungated` samples of a payload must have the gate.
+    /// Locks the gate while a payload has more than `ungated` samples.
     pub fn new(finish: &'a F, gate: &'a Mutex<()>, ungated: usize) -> Self {
         Self { finish, gate, ungated, passed: None, open: None, done: Vec::new(), known: HashSet::new() }
     }
 
-    /// Takes the next range.
     pub fn add(&mut self, collected: Collected<T>) -> Result<(), Stopped> {
         if let Some(head) = collected.head {
             self.grow(head)?;
@@ -312,7 +301,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> RangeMerger<'a, T, F> {
         collected.tail.map_or(Ok(()), |tail| self.grow(tail))
     }
 
-    /// All payloads, after the last range.
+    /// Returns all payloads, after the last range.
     pub fn finished(mut self) -> Result<Vec<(Bytes, T)>, Stopped> {
         self.close()?;
         Ok(self.done)
@@ -346,7 +335,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> RangeMerger<'a, T, F> {
     }
 
     fn push(&mut self, bytes: Bytes, made: T) -> Result<(), Stopped> {
-        // One that has too many is read again by one thread, which tells the line.
+        // A file with too many payloads is read again by one thread, which finds the line.
         if self.done.len() >= MOST_PAYLOADS || !self.known.insert(bytes.key()) {
             return Err(Stopped::Scattered);
         }

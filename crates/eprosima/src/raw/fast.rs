@@ -1,49 +1,47 @@
-//! Rows as nearly all of them are, `1234,16384,12.479`, by arithmetic on eight bytes at a time.
+//! Parser for usual rows, `1234,16384,12.479`, by arithmetic on eight bytes at a time.
 //!
-//! A row that looks in any way different, or is wrong, is left to [`super::row`]; so this code decides about speed
-//! only. Where a row ends is known late; so the next one is taken to be as long as the one before, and is checked for that.
+//! A row that differs or is wrong is left to [`super::row`], so this code decides only about speed. The end of a row is
+//! known late. Therefore the next row is assumed to be as long as the one before, which is then checked.
 
-/// Bytes that must be there behind the beginning of a row for it to be read here.
+/// Bytes that must follow the beginning of a row for it to be read here.
 const MARGIN: usize = 64;
 const ZEROS: u64 = ONES * b'0' as u64;
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = ONES << 7;
-/// Integers up to here are exact as floating point; so their quotient by a power of ten in [`POWERS`] is rounded once.
+/// Integers up to here are exact as floating point, so their quotient by a power of ten in [`POWERS`] is rounded once.
 const EXACT: u64 = 1 << 53;
 const POWERS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
-/// What consecutive rows have in common: the length of the sample number, the payload, and the line break.
+/// Common form of consecutive rows: the length of the sample number, the payload, and the line break.
 pub struct RowShape {
-    /// Mask and value of what comes before the latency, 8 bytes by 8. Of the digits of the sample number only the high
-    /// halves are looked at: it is not used.
+    /// Mask and value of the bytes before the latency, 8 at a time. Only the high halves of the digits of the sample
+    /// number are compared, because its value is not used.
     begin: [(u64, u64); 4],
-    /// Where the latency begins.
+    /// Offset of the latency.
     before: usize,
-    /// The first byte of the line break, and its length.
+    /// First byte of the line break.
     end: u8,
     end_length: usize,
 }
 
-/// How a number of at most eight characters is written. Masks are of the eight bytes that end with it.
+/// Format of a number of at most eight characters. Masks apply to the eight bytes that end with it.
 struct NumberMask {
-    /// Bytes of the row.
     length: usize,
-    /// Where in the row those eight bytes begin.
+    /// Offset of those eight bytes in the row.
     at: usize,
-    /// The bytes of the number.
+    /// Bytes of the number.
     mask: u64,
     /// Characters `0` and the point.
     form: u64,
-    /// What added to a byte less its form makes 16 or more if it is no digit, or not the point.
+    /// Added to a byte less its `form`, makes 16 or more if the byte is no digit, or not the point.
     slack: u64,
-    /// The digits before the point.
+    /// Digits before the point.
     before_point: u64,
-    /// What the digits are divided by.
     power: f64,
 }
 
 impl RowShape {
-    /// The shape of a line; `None` if it is none for here.
+    /// Shape of a line; `None` if the line is left to [`super::row`].
     pub fn of(line: &[u8]) -> Option<Self> {
         let sample = line.iter().position(|byte| !byte.is_ascii_digit())?;
         let before = sample + line.get(sample + 1..)?.iter().position(|byte| *byte == b',')? + 2;
@@ -61,7 +59,7 @@ impl RowShape {
         Some(Self { begin, before, end: line_break[0], end_length: line_break.len() })
     }
 
-    /// Appends the latencies of all rows at the beginning of `text` that have this shape; returns their bytes and
+    /// Appends the latencies of the rows at the beginning of `text` that have this shape. Returns their bytes and
     /// number.
     pub fn rows(&self, text: &[u8], latencies_us: &mut Vec<f64>) -> (usize, u64) {
         let before = latencies_us.len();
@@ -73,7 +71,7 @@ impl RowShape {
             }
             let Some((latency_us, next)) = self.row(text, at) else { break };
             latencies_us.push(latency_us);
-            // A single number that is longer or shorter changes nothing.
+            // A single number that is longer or shorter keeps the expected format.
             if at == from {
                 number = self.number(&text[at..next]);
             }
@@ -82,8 +80,9 @@ impl RowShape {
         (at, (latencies_us.len() - before) as u64)
     }
 
-    /// Appends the latencies of rows from `at` on with such numbers; returns where the first one begins that was not read.
-    // In a function of its own it has enough registers.
+    /// Appends the latencies of consecutive rows from `at` on with this number format. Returns the offset of the first
+    /// row not read.
+    // A function of its own has enough registers.
     #[inline(never)]
     fn rows_alike(&self, text: &[u8], mut at: usize, number: &NumberMask, latencies_us: &mut Vec<f64>) -> usize {
         while let Some(row) = text.get(at..).and_then(<[u8]>::first_chunk)
@@ -96,10 +95,10 @@ impl RowShape {
         at
     }
 
-    /// The latency of a row whose beginning was checked; `None` if its number is written otherwise.
+    /// Latency of a row whose beginning was checked; `None` if its number has another format.
     #[inline(always)]
     fn alike(&self, row: &[u8; MARGIN], number: &NumberMask) -> Option<f64> {
-        // The masks change nothing; they spare checks.
+        // The masks change no value; they avoid bounds checks.
         let at = number.at & 31;
         let values = (u64_at(row, at) ^ number.form) & number.mask;
         let is_plain = (values.wrapping_add(number.slack) | values) & (ONES * 0xf0) == 0;
@@ -108,7 +107,7 @@ impl RowShape {
         (is_plain && ends).then(|| eight_digits(digits) as i64 as f64 / number.power)
     }
 
-    /// How the number of a row is written that has this shape; `None` if it is too long.
+    /// Number format of a row of this shape; `None` if the number is too long.
     fn number(&self, row: &[u8]) -> Option<NumberMask> {
         let end = row.len() - self.end_length;
         let width = end - self.before;
@@ -127,14 +126,14 @@ impl RowShape {
         })
     }
 
-    /// The latency of the row that begins there, and where the next one begins.
+    /// Latency of the row at `at`, and the offset of the next row.
     #[inline(always)]
     fn row(&self, text: &[u8], at: usize) -> Option<(f64, usize)> {
         let row: &[u8; MARGIN] = text.get(at..)?.first_chunk()?;
         if !self.begins(row) {
             return None;
         }
-        // The mask changes nothing; it spares checks.
+        // The mask changes no value; it avoids bounds checks.
         let before = self.before & 31;
         let (low, high) = (u64_at(row, before), u64_at(row, before + 8));
         let ends = equal(low, self.end);
@@ -149,7 +148,7 @@ impl RowShape {
         (row[next - 1] == b'\n').then_some((latency_us, at + next))
     }
 
-    /// Whether a row has the sample number and the payload of this shape.
+    /// True if the row has the sample number and the payload of this shape.
     #[inline(always)]
     fn begins(&self, row: &[u8; MARGIN]) -> bool {
         let is = |word: usize| u64_at(row, 8 * word) & self.begin[word].0 == self.begin[word].1;
@@ -162,21 +161,21 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The high bit of every byte that is no digit; right up to the first that is none.
+/// High bit of every byte that is no digit; valid up to the first of them.
 #[inline(always)]
 fn not_digits(text: u64) -> u64 {
     let values = text ^ ZEROS;
     (values.wrapping_add(0x7676_7676_7676_7676) | values) & HIGHS
 }
 
-/// The high bit of every byte that is `byte`; right up to the first.
+/// High bit of every byte equal to `byte`; valid up to the first of them.
 #[inline(always)]
 fn equal(text: u64, byte: u8) -> u64 {
     let values = text ^ (ONES * u64::from(byte));
     values.wrapping_sub(ONES) & !values & HIGHS
 }
 
-/// The value of eight digits, one per byte, the first in the lowest.
+/// Value of eight digits, one per byte, the first in the lowest.
 #[inline(always)]
 fn eight_digits(digits: u64) -> u64 {
     let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
@@ -185,7 +184,7 @@ fn eight_digits(digits: u64) -> u64 {
     even.wrapping_add(odd) >> 32
 }
 
-/// The number in the first `length` bytes, at most 7: digits and one point.
+/// Number in the first `length` bytes, at most 7: digits and one point.
 #[inline(always)]
 fn few(text: u64, length: usize) -> Option<f64> {
     let point = (equal(text, b'.').trailing_zeros() / 8) as usize;
@@ -198,7 +197,7 @@ fn few(text: u64, length: usize) -> Option<f64> {
     (not_digits(aligned ^ ZEROS) == 0).then(|| eight_digits(aligned) as i64 as f64 / POWERS[(length - 1 - point) & 15])
 }
 
-/// The number in the first `length` bytes, 8 to 15: digits and one point.
+/// Number in the first `length` bytes, 8 to 15: digits and one point.
 #[inline(always)]
 fn many(text: u128, length: usize) -> Option<f64> {
     const ZEROS_16: u128 = (ZEROS as u128) << 64 | ZEROS as u128;
@@ -223,7 +222,7 @@ fn many(text: u128, length: usize) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// The latencies of whole lines, which must all be rows of this payload.
+    /// Latencies of whole lines, which must all be rows of payload 16384.
     fn plainly(text: &[u8]) -> Vec<f64> {
         let latency_us = |line: &str| {
             let fields: Vec<&str> = line.trim_ascii_end().split(',').collect();
@@ -233,7 +232,7 @@ mod tests {
         str::from_utf8(text).unwrap().split_inclusive('\n').map(latency_us).collect()
     }
 
-    /// The latencies of rows `1,16,<number>`, up to the first one that is left to others.
+    /// Latencies of rows `1,16,<number>`, up to the first row that is not read here.
     fn latencies_us(numbers: &[&str]) -> Vec<f64> {
         let rows: String = numbers.iter().map(|number| format!("1,16,{number}\n")).collect();
         let mut latencies_us = Vec::new();
@@ -285,13 +284,12 @@ mod tests {
             "1x345678.9",
         ] {
             assert!(latencies_us(&[wrong]).is_empty(), "{wrong}");
-            // Also where one of the same length is expected.
+            // Also after rows of that length, which set the expected format.
             let plain = format!("{:.*}", wrong.len().clamp(3, 15) - 2, 1.5);
             assert_eq!(latencies_us(&[&plain, &plain, wrong]), [1.5; 2], "{wrong}");
         }
     }
 
-    /// Usual rows are read here up to the first one that is damaged, with numbers nearest to their text.
     #[test]
     fn rows_are_read_up_to_one_that_looks_different() {
         const LETTERS: &[u8] = b"0123456789.,\n\n -+e\r\x00\x80";

@@ -1,4 +1,4 @@
-//! One row at a time, whatever it looks like.
+//! Parser for any row, one at a time.
 
 use super::chunks::{ChunkError, Chunks};
 use crate::bytes::Bytes;
@@ -7,43 +7,37 @@ use std::borrow::Cow;
 use std::path::Path;
 use tripmeter_model::file::FileError;
 
-/// Names of the columns, in their usual order.
+/// Column names, in their usual order.
 ///
 /// # Source
 /// The latency test specification of eProsima's Fast RTPS.
 pub const COLUMNS: [&str; 3] = ["Sample", "Payload [Bytes]", "Latency [us]"];
 
-/// Where the columns are.
 #[derive(Clone, Debug)]
 pub struct RowLayout {
     columns: usize,
     payload: usize,
     latency: usize,
-    /// Lines up to and with the header.
+    /// Lines up to and including the header.
     pub header_lines: u64,
 }
 
-/// A row, as far as it is of use.
+/// The columns of a row that are used.
 pub struct RawRow {
-    /// Text of the payload.
     pub payload: String,
-    /// Microseconds.
     pub latency_us: f64,
 }
 
-/// What is wrong with a row.
 #[derive(Debug, PartialEq)]
 pub struct RowError {
-    /// The column, if it is about one.
+    /// Name of the column; `None` if the error is about the whole row.
     pub column: Option<&'static str>,
-    /// The value, or the whole row.
+    /// Value, or the whole row.
     pub value: String,
-    /// What is wrong with it.
     pub what: String,
 }
 
 impl RowLayout {
-    /// Reads the header.
     pub fn of(file: &Path, chunks: &mut Chunks) -> Result<Self, FileError> {
         let mut header_lines = 0;
         let mut line: &[u8];
@@ -67,12 +61,11 @@ impl RowLayout {
         Ok(Self { columns: fields.len(), payload, latency, header_lines })
     }
 
-    /// Whether the columns are the usual ones in their usual order.
+    /// True if the columns are in their usual order, without others.
     pub fn usual(&self) -> bool {
         (self.columns, self.payload, self.latency) == (3, 1, 2)
     }
 
-    /// Reads a row; `None` if it is blank.
     pub fn row(&self, line: &[u8]) -> Result<Option<RawRow>, RowError> {
         if line.trim_ascii().is_empty() {
             return Ok(None);
@@ -88,7 +81,7 @@ impl RowLayout {
         Ok(Some(RawRow { payload: lossy(&fields[self.payload]), latency_us }))
     }
 
-    /// Reads the last line of a file, which has no line break.
+    /// Checks the last line of a file, which has no line break: an error unless it is blank.
     pub fn unended(&self, line: &[u8]) -> Result<(), RowError> {
         if self.row(line)?.is_none() {
             return Ok(());
@@ -99,7 +92,7 @@ impl RowLayout {
     }
 }
 
-/// The payload of a line that was cut off, if at least that is whole.
+/// Payload of a truncated line, if a comma follows it.
 pub fn payload_of_cut(layout: &RowLayout, line: &[u8]) -> Option<Bytes> {
     let fields = fields(line);
     let is_whole = fields.len() > layout.payload + 1;
@@ -113,7 +106,6 @@ fn header_failed(file: &Path, error: ChunkError) -> FileError {
     }
 }
 
-/// Reads a payload.
 pub fn payload(text: &str) -> Result<Bytes, RowError> {
     Bytes::parse(text).ok_or_else(|| {
         let what = "is no payload; write a number of bytes".to_owned();
@@ -134,7 +126,7 @@ fn latency(text: &str) -> Result<f64, RowError> {
     }
 }
 
-/// The values of a line, without the spaces and quotes around them.
+/// Values of a line, without surrounding spaces and quotes.
 fn fields(line: &[u8]) -> Vec<Cow<'_, [u8]>> {
     if memchr::memchr(b'"', line).is_none() {
         return line.split(|byte| *byte == b',').map(|field| Cow::Borrowed(field.trim_ascii())).collect();

@@ -3,7 +3,7 @@ use std::io::Write;
 
 const HEADER: &str = "Sample,Payload [Bytes],Latency [us]\n";
 
-/// What the file `name` holds, by payload as written, with one thread and with three.
+/// Contents of a file by payload as written; one thread and three must agree.
 fn read(name: &Path) -> Result<Vec<(String, Vec<f64>)>, FileError> {
     let by = |threads: usize| {
         let done = Reader::new(threads).read(name, threads, |_| true, |_, samples: &mut [f64]| samples.to_vec());
@@ -86,7 +86,7 @@ fn other_ways_to_write_the_same_are_read() {
     };
     let gzip = packed(&text);
     same(&gzip);
-    // Several members, as `cat` and parallel compressors make them, are one file.
+    // `cat` and parallel compressors make files of several members.
     let (front, back) = text.split_at(text.len() - 20);
     same(&[packed(front), packed(back)].concat());
     wrong(&gzip[..gzip.len() - 12], &["damaged or cut off"]);
@@ -101,7 +101,6 @@ fn latencies_are_the_numbers_nearest_to_their_text() {
     assert_eq!(rows(&text)[0].1, expected.repeat(20));
 }
 
-/// Many rows, so that they are found in several places at the same time.
 #[test]
 fn rows_of_every_width_are_read_wherever_they_stand() {
     const ODD: [&str; 14] = [
@@ -121,7 +120,7 @@ fn rows_of_every_width_are_read_wherever_they_stand() {
         " 4.5",
     ];
     let mut random = fastrand::Rng::with_seed(11);
-    // Each combination of the three below comes up.
+    // Covers every combination of the three values below.
     for round in 0..24_u32 {
         let odd_in = [0, 2, 40, 1000][round as usize % 4];
         let (end, first) = (["\n", "\r\n"][round as usize / 4 % 2], 10_u64.pow(round % 12));
@@ -179,7 +178,7 @@ fn a_wrong_header_is_reported_with_the_column_that_is_missing() {
     assert_eq!(read(&folder.path().join("none.csv")).unwrap_err().exit_code(), tripmeter_model::exit::NO_INPUT);
 }
 
-/// What the file holds or the first line that is wrong, as plainly as it can be said.
+/// Reference parser: contents of the file, or the first invalid line.
 fn plainly(text: &str) -> Result<Vec<(String, Vec<f64>)>, usize> {
     let mut payloads: Vec<(f64, String, Vec<f64>)> = Vec::new();
     for (index, line) in text.split_inclusive('\n').enumerate().skip(1) {
@@ -200,7 +199,6 @@ fn plainly(text: &str) -> Result<Vec<(String, Vec<f64>)>, usize> {
     Ok(payloads.into_iter().map(|(bytes, _, samples)| (bytes.to_string(), samples)).collect())
 }
 
-/// Damages valid files at random, and compares with [`plainly`].
 #[test]
 fn damaged_files_are_read_as_a_plain_reader_reads_them() {
     const LETTERS: &[u8] = b"0123456789.,,\n\n -+einfa;\r\x00\x80";
@@ -254,7 +252,6 @@ fn a_file_that_becomes_shorter_meanwhile_is_an_error() {
     }
 }
 
-/// A few bytes may be many rows.
 #[test]
 fn more_samples_than_are_held_are_an_error() {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -269,6 +266,6 @@ fn a_file_has_no_more_payloads_than_any_experiment() {
     let rows = |count: usize| (0..count).map(|i| format!("{i},{},1.0\n", i + 1)).collect::<String>();
     assert_eq!(parsed(format!("{HEADER}{}", rows(1000))).unwrap().len(), 1000);
     wrong(format!("{HEADER}{}", rows(2000)), &["line 1002", "more payloads than"]);
-    // Alternating, they are all held.
+    // Alternating payloads are all held.
     wrong(format!("{HEADER}{}{}", rows(2), rows(2000)), &["line 1004", "more payloads than"]);
 }

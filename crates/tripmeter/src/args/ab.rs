@@ -141,7 +141,7 @@ pub struct AbWorkloadArgs {
     pub until: Option<f64>,
 }
 
-/// The command whose workload both sides have.
+/// Command whose workload both sides run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AbPattern {
     #[default]
@@ -162,16 +162,15 @@ const PATTERNS: [(&str, AbPattern); 6] = [
     ("logger", AbPattern::Logger),
 ];
 
-/// Patterns as results and the other documents call them.
+/// Names of patterns in results and other documents.
 const ALIASES: [(&str, &str); 4] = [("pingpong", "ping"), ("channel", "publish"), ("rpc", "call"), ("log", "logger")];
 
 impl AbWorkloadArgs {
-    /// The command.
     pub fn command(&self) -> AbPattern {
         self.pattern.unwrap_or_default()
     }
 
-    /// As the flags of that command say; what it does not have is refused when the plan is made.
+    /// Workload from the flags; those that the command lacks are refused when the plan is made.
     pub fn common(&self) -> Common {
         let pattern = match self.command() {
             AbPattern::Ping => Pattern::PingPong,
@@ -195,7 +194,6 @@ impl AbWorkloadArgs {
         }
     }
 
-    /// What `replay` plays.
     pub fn recording(&self) -> Option<WrittenRecording> {
         let Self { speed, from: from_s, until: until_s, .. } = *self;
         let files = self.recording.clone();
@@ -204,7 +202,7 @@ impl AbWorkloadArgs {
     }
 }
 
-/// `KEY=VALUE`. That it is no secret is looked at later: the parser's error would show it.
+/// Parses `KEY=VALUE`. Secrets are refused later, because this parser's error would print them.
 fn variable(text: &str) -> Result<(String, String), String> {
     let (key, value) = text
         .split_once('=')
@@ -214,10 +212,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 impl AbArgs {
-    /// Refuses secrets in the environments of both sides, as results keep these.
-    ///
-    /// # Errors
-    /// If there are any.
+    /// Refuses secrets in the environments of both sides, because results record these. Fails if there are any.
     pub fn refuse_secrets(&self) -> Result<(), CliError> {
         let sides = [("--env-a", &self.env_a), ("--env-b", &self.env_b)];
         let mut all = sides.into_iter().flat_map(|(flag, side)| side.iter().map(move |one| (flag, one)));

@@ -1,5 +1,3 @@
-//! Arguments of `tripmeter choose`.
-
 use super::experiment::ExperimentArgs;
 use super::measure::{MeasuringArgs, OutputArgs, TransportArgs, hidden, measuring_and};
 use super::parsers::words_of;
@@ -85,7 +83,7 @@ const STATISTICS: [(&str, Statistic); 4] =
     [("p50", Statistic::P50), ("p99", Statistic::P99), ("p999", Statistic::P999), ("max", Statistic::Max)];
 
 impl ChooseArgs {
-    /// The workload over the transports; `samples` are messages a round.
+    /// Experiment of the workload over the transports; `samples` is the number of messages per round.
     pub fn experiment(&self, samples: u64) -> ExperimentArgs {
         let common = Common {
             pattern: Some(Pattern::Channel),
@@ -117,7 +115,7 @@ fn rate(text: &str) -> Result<f64, String> {
     hz.ok_or("write messages per second, as 30".to_owned())
 }
 
-/// `5ms` in nanoseconds.
+/// Parses a time with unit, e.g. `5ms`, to nanoseconds.
 fn duration_ns(text: &str) -> Result<f64, String> {
     let units = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
     let of = |(unit, ns): &(&str, f64)| text.strip_suffix(unit)?.trim_end().parse::<f64>().ok().map(|value| value * ns);
@@ -125,7 +123,7 @@ fn duration_ns(text: &str) -> Result<f64, String> {
     ns.ok_or("write a time with its unit, as 500us, 5ms or 1s".to_owned())
 }
 
-/// `20` and `20%` as 0.2; of several CPUs above 1.
+/// Parses `20` or `20%` as 0.2; above 1 for several CPUs.
 fn per_cent(text: &str) -> Result<f64, String> {
     let value = text.trim_end_matches('%').trim_end().parse::<f64>().ok();
     let share = value.filter(|value| value.is_finite() && *value > 0.0).map(|value| value / 100.0);

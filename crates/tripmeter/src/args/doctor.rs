@@ -1,5 +1,3 @@
-//! `tripmeter doctor` as typed.
-
 use clap::Args;
 use std::str::FromStr;
 use std::time::Duration;
@@ -54,7 +52,7 @@ pub struct DoctorArgs {
     pub quiet: bool,
 }
 
-/// CPUs, each once, ascending.
+/// CPUs without duplicates, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuList(pub Vec<usize>);
 

@@ -1,4 +1,4 @@
-//! Arguments of `tripmeter eprosima`: the flags of eProsima's scripts, spelled as there.
+//! Arguments of `tripmeter eprosima`: the flags of eProsima's scripts, with their spelling.
 
 use super::measure::PluginArgs;
 use super::plotting::PlottingArgs;

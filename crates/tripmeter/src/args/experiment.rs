@@ -1,4 +1,4 @@
-//! What the measuring commands ask for, made of their flags.
+//! Experiment requested by the flags of a measuring command.
 
 use super::measure::{
     AllowedArgs, BurstArgs, CallArgs, LoggerArgs, MeasuringArgs, PingArgs, PublishArgs, ReplayArgs, RunArgs,
@@ -9,34 +9,33 @@ use std::path::PathBuf;
 use tripmeter_model::Pattern;
 use tripmeter_model::experiment::{Common, Mode, WrittenRecording};
 
-/// Where an experiment comes from, before flags.
+/// Source of an experiment, before flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Written {
-    /// Flags only.
     #[default]
     Flags,
-    /// It ships with the program.
+    /// A preset that ships with the program.
     Preset(String),
-    /// A file in TOML.
+    /// A TOML file.
     File(PathBuf),
 }
 
-/// What a command asks to be measured, whatever its flags are.
+/// Request of a measuring command, independent of its flags.
 #[derive(Clone, Default)]
 pub struct ExperimentArgs {
     pub written: Written,
-    /// Transports; with a preset or file, of which its sub-experiments are kept.
+    /// Transports; with a preset or file, those whose sub-experiments are kept.
     pub transports: Vec<String>,
-    /// What flags say of the pattern.
+    /// Settings of the pattern.
     pub common: Common,
     pub recording: Option<WrittenRecording>,
     pub cpus: Option<String>,
     pub profile: Option<PathBuf>,
     pub rounds: Option<u32>,
-    /// Seconds that everything is repeated for.
+    /// Seconds for which the rounds are repeated.
     pub repeat_for: Option<f64>,
     pub no_floor: bool,
-    /// Whether named transports that cannot do it are named in the plan, and the others measured.
+    /// True if named transports that cannot carry the workload are listed in the plan, and the others measured.
     pub leaves_out_unable: bool,
     pub allowed: AllowedArgs,
     pub measuring: MeasuringArgs,
@@ -51,7 +50,7 @@ impl ExperimentArgs {
         Self { written, measuring: measuring.clone(), ..Self::default() }
     }
 
-    /// A pattern over transports, all that can run here if none is named.
+    /// Pattern over transports; all available ones if none is named.
     fn of(transports: &TransportArgs, common: Common, measuring: &MeasuringArgs, running: &RunningArgs) -> Self {
         Self { transports: transports.names.clone(), common, measuring: measuring.clone(), ..Self::default() }
             .with(running)
@@ -77,7 +76,7 @@ impl RunArgs {
     }
 }
 
-/// The rate and the bursts of a pattern.
+/// Settings for rate and bursts of a pattern.
 fn paced(pattern: Pattern, rate: &Option<String>, bursts: &BurstArgs) -> Common {
     Common {
         pattern: Some(pattern),

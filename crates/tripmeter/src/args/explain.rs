@@ -1,5 +1,3 @@
-//! Arguments of `tripmeter explain`.
-
 use super::experiment::ExperimentArgs;
 use super::measure::{MeasuringArgs, OutputArgs, hidden};
 use clap::{Arg, Args};
@@ -50,7 +48,7 @@ pub struct ExplainArgs {
     pub output: OutputArgs,
 }
 
-/// Measuring flags as they are meant here.
+/// Adapts the help of measuring flags.
 fn meant(argument: Arg) -> Arg {
     match argument.get_id().as_str() {
         "samples" => argument.help("Round trips of each pass [default: 10000]").long_help(None::<&str>),
@@ -61,15 +59,15 @@ fn meant(argument: Arg) -> Arg {
     }
 }
 
-/// Bytes of a message, if no size is asked for.
+/// Default message size in bytes.
 const PAYLOAD: u64 = 1024;
-/// Round trips of a pass, if no number is asked for.
+/// Default number of round trips per pass.
 const SAMPLES: u64 = 10_000;
-/// Longest time of a pass in seconds, if none is asked for.
+/// Default time limit of a pass, in seconds.
 const TIME_CAP_S: f64 = 10.0;
 
 impl ExplainArgs {
-    /// Round trips of each transport, of which passes are made.
+    /// Round trips of each transport, from which the passes are derived.
     pub fn experiment(&self) -> ExperimentArgs {
         let measuring = MeasuringArgs {
             payloads: Some(self.payload.unwrap_or(PAYLOAD).to_string()),

@@ -1,5 +1,3 @@
-//! Arguments of `tripmeter fleet`.
-
 use super::parsers::{text_path, words_of};
 use clap::Args;
 use std::path::PathBuf;
@@ -74,9 +72,9 @@ pub struct FleetArgs {
 const MODES: [(&str, FleetMode); 3] =
     [("hosts", FleetMode::Hosts), ("pairs", FleetMode::Pairs), ("star", FleetMode::Star)];
 
-/// What allocates hosts.
+/// Allocator of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
-    /// Slurm, by `salloc` and `srun`.
+    /// Slurm, with `salloc` and `srun`.
     Slurm,
 }

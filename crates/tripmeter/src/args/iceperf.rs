@@ -1,5 +1,3 @@
-//! Arguments of `tripmeter iceperf`: iceperf's own flags.
-
 use super::parsers::words_of;
 use clap::{Args, Subcommand};
 
@@ -50,7 +48,6 @@ pub struct IceperfLeaderArgs {
   tripmeter iceperf follower")]
 pub struct IceperfFollowerArgs {}
 
-/// What iceperf measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Technology {
     All,
@@ -60,7 +57,6 @@ pub enum Technology {
     UnixDomainSocket,
 }
 
-/// Its benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Benchmark {
     All,

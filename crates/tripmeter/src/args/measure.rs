@@ -1,5 +1,5 @@
-//! Arguments of the commands that measure: `run`, a command for each pattern, and `follow`. What they ask for is in
-//! [`super::experiment`].
+//! Arguments of the measuring commands: `run`, a command per pattern, and `follow`. [`super::experiment`] holds the
+//! requests made from them.
 
 use super::parsers::{text_path, words, words_of};
 use super::sorting::SortArgs;
@@ -10,14 +10,13 @@ use tripmeter_model::interference::{BackgroundLoad, Sched};
 use tripmeter_model::plan::{Daemons, Raw, Streams};
 use tripmeter_model::{Touch, Wait};
 
-/// Exit codes of all commands that measure.
 const CODES: &str = "Exit codes: 0 good, 1 refused by --strict, 64 wrong usage, 65 wrong data, 66 no
 such file, 69 something is missing, 70 our fault, 73 cannot create, 75 some
 sub-experiments failed, a payload has no message at an offered load, messages
 were damaged (unless --allow-damage) or all were lost (unless --allow-loss), or
 a transport that was named is missing (the rest is there), 130 interrupted.";
 
-/// Long help: examples, then exit codes.
+/// Formats examples for the help.
 macro_rules! examples {
     ($($line:literal)+) => { concat!("Examples:\n", $("  ", $line, "\n",)+) };
 }
@@ -26,7 +25,7 @@ fn with_codes(examples: &str) -> String {
     format!("{examples}\n{CODES}")
 }
 
-/// Flags that say how a message is measured: all of [`MeasuringArgs`] but `no_spin`, which is of the machine's audit.
+/// Flags on how to measure: all of [`MeasuringArgs`] except `no_spin`, which concerns the machine's audit.
 const MEASURING: [&str; 22] = [
     "payloads",
     "samples",
@@ -52,15 +51,15 @@ const MEASURING: [&str; 22] = [
     "max_clock_error",
 ];
 
-/// These flags, and all that say how a message is measured.
+/// [`MEASURING`], and more flags.
 pub fn measuring_and(more: &[&'static str]) -> Vec<&'static str> {
     [more, &MEASURING].concat()
 }
 
-/// Flags that a run that is resumed is given once more, as it would log in to hosts that somebody else has named.
+/// Flags that must be repeated for a resumed run, which would otherwise log in to hosts that somebody else named.
 const GIVEN_AGAIN: [&str; 4] = ["to", "push", "interface", "to_interface"];
 
-/// What a run that is resumed takes from its plan.
+/// Flags that a resumed run takes from its plan.
 fn of_a_plan() -> Vec<&'static str> {
     let mut flags =
         measuring_and(&["experiment", "only", "rounds", "repeat_for", "no_floor", "profile", "print", "output"]);
@@ -252,7 +251,7 @@ pub struct ThroughputArgs {
     pub running: RunningArgs,
 }
 
-/// Hides flags of all measuring commands that have no meaning for one of them; they are refused with the reason.
+/// Hides flags that do not apply to a command; if given, they are refused with the reason.
 pub fn hidden(argument: Arg, flags: &[&str]) -> Arg {
     let is_hidden = flags.contains(&argument.get_id().as_str());
     if is_hidden { argument.hide(true) } else { argument }
@@ -519,7 +518,7 @@ pub struct RunningArgs {
     pub shown: ShownArgs,
 }
 
-/// Seconds of `90`, `90s`, `10m` or `24h`.
+/// Parses `90`, `90s`, `10m` or `24h` to seconds.
 fn seconds(text: &str) -> Result<f64, String> {
     let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
         Some(number) if text.ends_with('h') => (number, 3600.0),
@@ -591,7 +590,7 @@ pub struct PluginArgs {
     pub plugin: Vec<PathBuf>,
 }
 
-/// A CPU, or none in particular.
+/// A CPU, or any CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cpu {
     Any,

@@ -1,10 +1,8 @@
-//! Parsers of values of flags.
-
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Parser of a path that other processes and files can name as text.
+/// Parser of a path that other processes and files can name as UTF-8 text.
 pub fn text_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|path| match path.into_string() {
         Ok(path) if path.is_empty() => Err("it is empty"),
@@ -13,7 +11,7 @@ pub fn text_path() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// Parser of these words, which are all words of `T`.
+/// Parser of words that `T` can parse.
 pub fn words<T: FromStr + Clone + Send + Sync + 'static>(
     words: &'static [&'static str],
 ) -> impl TypedValueParser<Value = T> {
@@ -21,14 +19,13 @@ pub fn words<T: FromStr + Clone + Send + Sync + 'static>(
         .map(|word| T::from_str(&word).unwrap_or_else(|_| unreachable!("'{word}' is a word of the type")))
 }
 
-/// Parser of these words.
 pub fn words_of<T: Copy + Send + Sync + 'static>(
     pairs: &'static [(&'static str, T)],
 ) -> impl TypedValueParser<Value = T> {
     words_or_aliases(pairs, &[])
 }
 
-/// Parser of these words, and of others, not in the help, that each stand for one of them.
+/// Parser of words, and of aliases that the help does not list.
 pub fn words_or_aliases<T: Copy + Send + Sync + 'static>(
     pairs: &'static [(&'static str, T)],
     aliases: &'static [(&'static str, &'static str)],

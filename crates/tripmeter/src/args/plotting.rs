@@ -1,5 +1,3 @@
-//! Arguments of the commands that draw.
-
 use clap::Args;
 use tripmeter_report::plots::{Format, Options};
 
@@ -16,7 +14,6 @@ pub struct PlottingArgs {
 }
 
 impl PlottingArgs {
-    /// The options of every picture.
     pub fn options(self) -> Options {
         Options { format: if self.svg { Format::Svg } else { Format::Png }, log: self.log, ..Options::default() }
     }

@@ -1,5 +1,3 @@
-//! Arguments of `tripmeter show`, `tripmeter report` and `tripmeter export`.
-
 use super::measure::ShownArgs;
 use super::parsers::words_of;
 use super::sorting::SortArgs;
@@ -7,7 +5,7 @@ use clap::Args;
 use std::path::PathBuf;
 use tripmeter_model::experiment::TableKind;
 
-/// Tables by the words of `--tables`.
+/// Tables by their word in `--tables`.
 const TABLES: [(&str, TableKind); 6] = [
     ("iceperf", TableKind::Iceperf),
     ("ecal", TableKind::Ecal),
@@ -17,16 +15,14 @@ const TABLES: [(&str, TableKind); 6] = [
     ("figures", TableKind::Figures),
 ];
 
-/// How a table is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableFormat {
     /// Columns of text.
     Text,
-    /// A Markdown table.
     Markdown,
-    /// Numbers in the units of their figures, with their intervals and marks.
+    /// Numbers in the units of their figures, with intervals and marks.
     Json,
-    /// The same, one row each.
+    /// Like `Json`, one row per table row.
     Csv,
 }
 
@@ -89,12 +85,10 @@ pub struct ReportArgs {
     pub limits: Option<PathBuf>,
 }
 
-/// What results are written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
     /// Tables for other programs and for pages.
     Table(TableFormat),
-    /// Plots.
     Plots(tripmeter_report::plots::Format),
     /// JUnit XML.
     Junit,

@@ -1,5 +1,3 @@
-//! Arguments of `tripmeter selftest`.
-
 use super::parsers::text_path;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;

@@ -1,5 +1,3 @@
-//! The order of rows, of every command that prints tables of results.
-
 use clap::Args;
 use tripmeter_report::Sort;
 

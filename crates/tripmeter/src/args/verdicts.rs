@@ -114,7 +114,6 @@ pub struct LimitsArgs {
 }
 
 impl LimitsArgs {
-    /// What is run.
     pub fn experiment(&self) -> ExperimentArgs {
         let allowed = AllowedArgs { allow_damage: self.allow_damage, ..AllowedArgs::default() };
         ExperimentArgs { allowed, ..ExperimentArgs::written(self.of.as_deref().unwrap_or("quick"), &self.measuring) }
@@ -188,16 +187,16 @@ pub struct CompareArgs {
     pub plotting: PlottingArgs,
 }
 
-/// How `tripmeter compare` judges.
+/// Method of `tripmeter compare`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// The rounds of both sides against each other, by their ranks.
+    /// Compares the rounds of both sides by rank.
     Ranks,
-    /// Each figure against the old one times 1 + threshold.
+    /// Compares each figure with the old one times 1 + threshold.
     Threshold,
 }
 
-/// A share of 0 or more, written as `10%` or `0.1`.
+/// Parses a share of 0 or more: `10%` or `0.1`.
 fn threshold(text: &str) -> Result<f64, String> {
     let share = number_or_percent(text).filter(|share| share.is_finite() && *share >= 0.0);
     share.ok_or("write a share of 0 or more, as 10% or 0.1".to_owned())

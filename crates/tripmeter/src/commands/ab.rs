@@ -1,4 +1,4 @@
-//! `tripmeter ab`: two sides, measured in random pairs until it can be told whether the second is slower.
+//! `tripmeter ab`: measures two sides in random pairs until it is known whether the second is slower.
 
 mod asked;
 mod found;
@@ -36,23 +36,20 @@ use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_stats::shift::fewest_pairs;
 
-/// Payloads if none are asked for: every one more makes all verdicts harder.
+/// Default payloads; each one more makes all verdicts harder.
 const DEFAULT_PAYLOADS: &str = "1k,64k";
-/// Rounds that show how much figures differ from run to run, if the level does not need more.
+/// Rounds that show the spread of figures between runs, unless the level needs more.
 const FIRST_ROUNDS: u64 = 10;
 
-/// The results of both sides.
 pub struct AbReport {
-    /// `ab.json`
+    /// Contents of `ab.json`.
     pub json: Value,
     text: String,
     code: u8,
     manifest: Manifest,
-    /// Its results folder.
     pub folder: FolderHandle,
 }
 
-/// `tripmeter ab`
 pub fn ab(args: &AbArgs) -> Result<u8, CliError> {
     args.output.sorting.refuse_with_json(args.output.json)?;
     args.refuse_secrets()?;
@@ -68,7 +65,7 @@ pub fn ab(args: &AbArgs) -> Result<u8, CliError> {
     Ok(judged.code)
 }
 
-/// Measures both sides, and judges; `adjust` may change the plan before anything is measured.
+/// Measures both sides and judges them; `adjust` may change the plan before anything is measured.
 pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan)) -> Result<AbReport, CliError> {
     let question = question(args)?;
     let program = experiment::program()?;
@@ -77,7 +74,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let figures = asked::selection(args)?.most(usual_figures(args));
     let opened = recording(args, &stop)?;
     let mut plan = plan(args, &registries, opened.as_ref())?;
-    // The order of earlier rounds.
+    // An earlier run's seed keeps its random order.
     let before = unfinished.as_ref().map(Unfinished::seed).filter(|_| args.measuring.seed.is_none());
     plan.seed = before.unwrap_or(plan.seed);
     let first = &plan.sub_experiments[0];
@@ -117,7 +114,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     Ok(AbReport { json: made, text, code, manifest, folder })
 }
 
-/// Runs the missing rounds of the plan, and judges after each; returns manifest and results folder.
+/// Runs the missing rounds of the plan and judges after each; returns manifest and results folder.
 fn measure(
     plan: &Plan,
     registries: &[Registry; 2],
@@ -156,7 +153,6 @@ fn measure(
     Ok((outcome?, folder.into_inner().expect("a run that ended has told its results folder")))
 }
 
-/// The systems as one side finds them.
 fn registry(args: &AbArgs, side: usize, program: &Path) -> Result<Registry, CliError> {
     let folder = [&args.transports_a, &args.transports_b][side];
     let first = folder.iter().map(|folder| {
@@ -174,7 +170,7 @@ fn plugin(registry: &Registry, side: &SubExperiment) -> Option<Result<HashedPlug
     registry.plugin_file(&side.transport.system).map(HashedPlugin::read)
 }
 
-/// Both sides as the two sub-experiments of one plan.
+/// Plan with both sides as its two sub-experiments.
 fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> Result<Plan, CliError> {
     let (mut plan, mut sides) = (None, Vec::new());
     for side in [0, 1] {
@@ -185,7 +181,7 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> R
             recording: args.workload.recording(),
             measuring: args.measuring.clone(),
             no_floor: true,
-            // It has several, and how many is not known yet.
+            // There are several, and their number is not known yet.
             rounds: Some(FIRST_ROUNDS as u32),
             ..ExperimentArgs::default()
         };
@@ -218,12 +214,12 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> R
     Ok(plan)
 }
 
-/// Figures of each row that are judged unless others are named.
+/// Number of figures judged per row by default.
 fn usual_figures(args: &AbArgs) -> usize {
     if args.workload.command() == AbPattern::Throughput { 1 } else { 2 }
 }
 
-/// The recording that both sides replay, if they do.
+/// Recording that both sides replay, if any.
 fn recording(args: &AbArgs, stop: &AtomicBool) -> Result<Option<Opened>, CliError> {
     let is_replay = args.workload.command() == AbPattern::Replay;
     match args.workload.recording() {
@@ -234,7 +230,7 @@ fn recording(args: &AbArgs, stop: &AtomicBool) -> Result<Option<Opened>, CliErro
     }
 }
 
-/// A side whose plugins are in a folder of their own must not silently come from elsewhere.
+/// Refuses a side that has its own plugin folder but takes its plugin from elsewhere.
 fn in_its_folder(args: &AbArgs, side: usize, sub: &SubExperiment, registry: &Registry) -> Result<(), CliError> {
     let Some(folder) = [&args.transports_a, &args.transports_b][side] else { return Ok(()) };
     let canonical = |path: &Path| path.canonicalize().ok();
@@ -250,10 +246,10 @@ fn in_its_folder(args: &AbArgs, side: usize, sub: &SubExperiment, registry: &Reg
     Err(CliError::new(exit::NO_INPUT, text))
 }
 
-/// As many as are asked for, or as many as show how much the figures differ; at least what an interval needs.
+/// Rounds asked for, or enough to show the spread of the figures and to make an interval possible.
 fn first_rounds(args: &AbArgs, comparisons: u64) -> Result<u32, CliError> {
     let fewest = fewest_pairs(verdicts::RATE);
-    // What a single change among all comparisons needs.
+    // Needed by a single change among all comparisons.
     let fewest_of_all = fewest_pairs(verdicts::RATE / comparisons as f64);
     let Some(rounds) = args.rounds else { return Ok(fewest_of_all.max(FIRST_ROUNDS) as u32) };
     if !(fewest..=MOST_PAIRS).contains(&rounds.into()) {

@@ -15,7 +15,6 @@ use tripmeter_model::limits::FigureLimits;
 use tripmeter_model::number::fixed;
 use tripmeter_stats::conformal::fewest_runs;
 
-/// `tripmeter check`
 pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
     args.sorting.refuse_with_json(args.json)?;
     let mut limits = limits(&args.limits)?;
@@ -58,7 +57,7 @@ pub fn limits(file: &Path) -> Result<FigureLimits, CliError> {
     }
 }
 
-/// Limits loosened so that at most 5 % of runs as in the folder break any; prints the factors.
+/// Loosens limits so that at most 5 % of runs as in the folder break any; prints the factors.
 fn loosened(limits: &FigureLimits, folder: &Path, allows_damage: bool) -> Result<FigureLimits, CliError> {
     let mut checks = Vec::new();
     for run in folders_in(&[folder.to_owned()])? {
@@ -85,7 +84,7 @@ fn loosened(limits: &FigureLimits, folder: &Path, allows_damage: bool) -> Result
     Ok(factors.applied(limits))
 }
 
-/// The check of one run that has all that there are limits of.
+/// Check of a run; fails if it lacks anything that has limits.
 fn whole(limits: &FigureLimits, results: &JudgedResults) -> Result<ResultsCheck, String> {
     let check = ResultsCheck::new(limits, results);
     let distrusted = check.checked.iter().find_map(|one| Some(format!("'{}': {}", one.name, one.distrust.as_ref()?)));
@@ -96,7 +95,6 @@ fn whole(limits: &FigureLimits, results: &JudgedResults) -> Result<ResultsCheck,
     }
 }
 
-/// By how much limits are larger, or lower ones smaller.
 fn loosenings(factors: &Factors, limits: &FigureLimits) -> String {
     let is_lower = |kind: &LimitKind| kind.0.better() == Better::Higher;
     let listed = |is_one: &dyn Fn(&LimitKind) -> bool| {
@@ -115,13 +113,11 @@ fn loosenings(factors: &Factors, limits: &FigureLimits) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The number of sub-experiments that fail, as an exit code.
 fn exit_code(checked: &ResultsCheck, strict: bool) -> u8 {
     const MOST: u8 = 63;
     u8::try_from(checked.failing(strict)).unwrap_or(MOST).min(MOST)
 }
 
-/// Everything, for programs.
 fn as_json(checked: &ResultsCheck, strict: bool) -> Value {
     let row = |row: &CheckedLimit| {
         let mut value = address_json(&row.limit.address);

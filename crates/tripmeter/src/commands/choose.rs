@@ -1,4 +1,4 @@
-//! `tripmeter choose`: which transport for a workload.
+//! `tripmeter choose`: ranks transports for a workload.
 
 use super::{report, show};
 use crate::args::{AllowedArgs, ChooseArgs};
@@ -20,12 +20,10 @@ use tripmeter_report::{Choice, Wish, counted};
 use tripmeter_stats::rounds::ALPHA;
 use tripmeter_stats::shift::fewest_pairs;
 
-/// Seconds that a sub-experiment takes beside its messages: processes, path proof, probes.
+/// Seconds of a sub-experiment in addition to its messages: processes, path proof, probes.
 const START_S: f64 = 2.0;
-/// Fewest messages of a round.
 const FEWEST: u64 = 20;
 
-/// `tripmeter choose`
 pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     if args.measuring.payloads.is_some() {
         return Err(CliError::new(exit::USAGE, "--payloads has no meaning here; name one size (--payload)"));
@@ -42,9 +40,9 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     }
     let samples = args.measuring.samples.unwrap_or(wanted(args.by));
     let mut asked = args.experiment(samples);
-    // How many there will be depends on the transports.
+    // Their default number depends on the transports.
     asked.rounds = args.rounds.or(Some(fewest_rounds(2)));
-    // What is left out is a part of the ranking.
+    // Transports that are left out are part of the ranking.
     let mut prepared = Prepared::new(&asked, &args.output.plugins, true)?;
     let rounds = args.rounds.unwrap_or(fewest_rounds(prepared.plan.sub_experiments.len()));
     (asked.rounds, prepared.plan.rounds) = (Some(rounds), rounds);
@@ -62,7 +60,6 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
         sub.warmup = args.measuring.warmup.unwrap_or(Plan::default_warmup(affordable));
     }
     let (begin, planned) = (Instant::now(), prepared.plan.rounds);
-    // A round that would not end within the budget is not begun.
     let mut rounds = |manifest: &Manifest| {
         let done = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
         rounds_within(args.budget, begin.elapsed().as_secs_f64(), done, planned)
@@ -88,7 +85,7 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     Ok(if manifest.status == RunStatus::Interrupted { exit::INTERRUPTED } else { code })
 }
 
-/// Rounds that show a difference where only one of so many transports differs: the fewest whose ratios have intervals then.
+/// Rounds that show a difference of a single transport among `transports`: the fewest whose ratios have intervals.
 fn fewest_rounds(transports: usize) -> u32 {
     fewest_pairs(ALPHA / transports.saturating_sub(1).max(1) as f64) as u32
 }
@@ -102,10 +99,8 @@ fn wanted(by: Statistic) -> u64 {
     }
 }
 
-/// As many messages as are wanted and the budget allows; says how long they take.
-///
-/// # Errors
-/// If the budget allows too few, or fewer than were asked for.
+/// Number of messages wanted that the budget allows; prints how long they take. Fails if the budget allows too few, or
+/// fewer than requested.
 fn affordable(args: &ChooseArgs, plan: &Plan, wanted: u64) -> Result<u64, CliError> {
     let rate = args.rate.expect("clap requires a rate to measure at");
     let runs = plan.sub_experiments.len() as f64 * f64::from(plan.rounds);
@@ -143,13 +138,13 @@ fn affordable(args: &ChooseArgs, plan: &Plan, wanted: u64) -> Result<u64, CliErr
     Ok(low)
 }
 
-/// How many rounds there are to be in all, of which so many are done after that time, in seconds.
+/// Total number of rounds, given those done within the time spent, in seconds.
 fn rounds_within(budget_s: f64, spent_s: f64, done: u32, planned: u32) -> u32 {
     let next_s = spent_s / f64::from(done.max(1));
     if done > 0 && spent_s + next_s > budget_s { done } else { planned }
 }
 
-/// Prints the ranking, of older results or of what was just measured, whose folder it gets; there it is a page, too.
+/// Prints the ranking of earlier or new results; if `measured`, also writes its page to the folder.
 fn tell(args: &ChooseArgs, manifest: &Manifest, measured: Option<&FolderHandle>) -> Result<u8, CliError> {
     let wish = Wish {
         by: args.by,

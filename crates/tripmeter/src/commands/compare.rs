@@ -20,14 +20,13 @@ use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 use tripmeter_stats::shift::fewest_runs;
 
-/// Default of the share that a figure may grow by.
+/// Default limit on the growth of a figure.
 const THRESHOLD: f64 = 0.1;
-/// Default of the largest share that counts as no change, and of the change that the power is given for.
+/// Defaults of the largest share that counts as no change, and of the change that the power is given for.
 const MARGIN: f64 = 0.02;
 const EFFECT: f64 = 0.1;
 const POWER: f64 = 0.95;
 
-/// `tripmeter compare`
 pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     args.sorting.refuse_with_json(args.json)?;
     let [old, new] = [open(&args.old, args.allow_damage)?, open(&args.new, args.allow_damage)?];
@@ -53,7 +52,6 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     Ok(code)
 }
 
-/// What the manifests tell to be different.
 fn note_differences([old, new]: [&JudgedResults; 2]) {
     for plan in &old.manifest.plan.sub_experiments {
         let Some(other) = new.plan(&plan.name) else { continue };
@@ -69,18 +67,16 @@ fn note_differences([old, new]: [&JudgedResults; 2]) {
     }
 }
 
-/// As text, in the order that was asked for.
 fn sorted(args: &CompareArgs, mut document: Document) -> Result<String, CliError> {
     args.sorting.apply([&mut document])?;
     Ok(output::text(&document))
 }
 
-/// The side that is judged, for programs.
 fn judged(args: &CompareArgs, [_, new]: [&JudgedResults; 2]) -> Vec<JudgedFolder> {
     vec![verdicts::judged_folder(&args.new, &new.manifest)]
 }
 
-/// With what each side has instead.
+/// Error that names the figures that each side has instead.
 fn nothing(args: &CompareArgs, [missing, new]: [&[String]; 2]) -> CliError {
     let [old, new] = [(&args.old, missing), (&args.new, new)].map(|(folder, own)| {
         let has = if own.is_empty() { "no others".to_owned() } else { listed(own) };
@@ -151,7 +147,7 @@ fn by_ranks(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selectio
     Ok(code)
 }
 
-/// Draws each figure of both sides over payloads.
+/// Plots each figure of both sides over the payloads.
 fn draw(folder: &Path, sides: [&JudgedResults; 2], selection: &Selection, options: Options) -> Result<(), CliError> {
     create_folder(folder)?;
     let figures = sides.map(|side| selection.select(&side.table()));

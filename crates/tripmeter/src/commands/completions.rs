@@ -3,7 +3,6 @@ use crate::error::CliError;
 use crate::output;
 use tripmeter_model::exit;
 
-/// `tripmeter completions`
 pub fn completions(args: &CompletionsArgs) -> Result<u8, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command(), "tripmeter", &mut script);

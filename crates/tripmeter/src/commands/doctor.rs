@@ -14,19 +14,16 @@ use tripmeter_model::audit::{Audit, CheckInfo, Finding, Level};
 use tripmeter_model::exit;
 use tripmeter_model::host::HostLook;
 
-/// What is found.
 #[derive(Serialize)]
 struct Findings<'a> {
     #[serde(flatten)]
     audit: &'a Audit,
-    /// Of each system here, what others can reach while it is measured.
+    /// Per system, resources that others can reach while it is measured.
     open_to_others: &'a BTreeMap<&'a str, &'a [String]>,
-    /// Other hosts.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     hosts: &'a [HostLook],
 }
 
-/// `tripmeter doctor`
 pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
     if args.list {
         let checks: Vec<CheckInfo> = audit::checks().collect();
@@ -52,7 +49,6 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
         }
         match look_at(to, args.interface.as_deref(), there) {
             Ok(host) => hosts.push(host),
-            // The others are looked at nevertheless.
             Err(error) => {
                 output::say(&format!("tripmeter: {error}"));
                 unreached = Some(error.exit_code());
@@ -76,7 +72,6 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
     Ok(unreached.unwrap_or(if is_refused { exit::FINDING } else { exit::GOOD }))
 }
 
-/// The interface of each host that is looked at.
 fn to_interfaces(args: &DoctorArgs) -> Result<Vec<Option<&str>>, CliError> {
     match &args.to_interface[..] {
         [] => Ok(vec![None; args.to.len()]),
@@ -93,7 +88,6 @@ fn to_interfaces(args: &DoctorArgs) -> Result<Vec<Option<&str>>, CliError> {
     }
 }
 
-/// That transports cannot be looked for.
 fn unusable(error: &CliError) -> Finding {
     Finding {
         check: "transports".to_owned(),
@@ -105,7 +99,7 @@ fn unusable(error: &CliError) -> Finding {
     }
 }
 
-/// Systems that are here, and leave something open.
+/// Installed systems that leave something open to others.
 fn open_to_others(registry: &Registry) -> BTreeMap<&str, &[String]> {
     let is_here = |entry: &&Entry| !matches!(entry.source, SystemSource::Missing { .. });
     let all =

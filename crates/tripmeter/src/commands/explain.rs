@@ -1,4 +1,4 @@
-//! `tripmeter explain`: where the time of a message goes.
+//! `tripmeter explain`: breaks down the time of a message.
 
 use super::{report, show};
 use crate::args::ExplainArgs;
@@ -19,10 +19,9 @@ use tripmeter_model::{Touch, Wait, exit};
 use tripmeter_report::document::{Block, Cell, Document, Missing};
 use tripmeter_report::small_pipes;
 
-/// Most round trips of the shorter of the two traced passes; the other has three times as many.
+/// Maximum number of round trips of the shorter of the two traced passes; the other has three times as many.
 const TRACED: u64 = 500;
 
-/// `tripmeter explain`
 pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     args.output.sorting.refuse_with_json(args.output.json)?;
     if let Some(folder) = &args.from {
@@ -45,7 +44,7 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     prepared.plan.sub_experiments = passes;
     let shown = ProgressView::of(args.output.quiet, false);
     let (manifest, folder) = prepared.run_into(args.output.folder.as_deref().into(), Followers::Local, shown)?;
-    // Without it, no worker has written a trace.
+    // Without the folder, no worker has written a trace.
     let traces = folder.inside(LOGS).and_then(|logs| Ok((logs.at("")?, logs)));
     let traced = traced(&prepared.plan, traces.as_ref().ok().map(|(at, _)| at.as_path()));
     traces.iter().for_each(|(_, logs)| system_calls::remove_traces(&prepared.plan, logs));
@@ -73,7 +72,6 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     Ok(exit_code(&manifest, prepared.allowed))
 }
 
-/// Flags of other commands that have no meaning here.
 fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
     let refused = |what: &str| Err(CliError::new(exit::USAGE, format!("{what} has no meaning here")));
     match &args.measuring {
@@ -90,7 +88,7 @@ fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
     }
 }
 
-/// Says where cycles are missing although they can be counted here.
+/// Notes where cycles are missing although this machine can count them.
 fn note_uncounted(transport: &mut ExplainedTransport) {
     if transport.cost.is_some_and(|cost| cost.cycles.is_none()) {
         let why = "cycles and instructions: its processes could not count them; logs/ in the results folder says why";
@@ -106,8 +104,8 @@ fn note_shared_cpus(transport: &mut ExplainedTransport, plan: &Plan) {
     }
 }
 
-/// Ways to wait that are looked at: that of the sub-experiment first, and `poll` and `block` if the transport has them. On a CPU
-/// that both sides share, `poll` shows the scheduler.
+/// Waits to examine: first that of the sub-experiment, then `poll` and `block` if supported. `poll` is left out if both
+/// sides share a CPU, because it would show the scheduler.
 fn waits(prepared: &Prepared, sub: &SubExperiment) -> Vec<Wait> {
     let mut waits = vec![sub.wait];
     let entry = prepared.registry.get(&sub.transport.system).ok();
@@ -120,7 +118,7 @@ fn waits(prepared: &Prepared, sub: &SubExperiment) -> Vec<Wait> {
     waits
 }
 
-/// The passes of a transport. Those under strace come first, so that their files are whole at the end.
+/// Passes of a transport. Those under strace come first, so that their files are complete at the end.
 fn passes(sub: &SubExperiment, waits: &[Wait], is_traced: bool) -> Vec<SubExperiment> {
     let own_wait = format!("_{}", sub.wait);
     let stem = sub.name.strip_suffix(&own_wait).unwrap_or(&sub.name);
@@ -148,13 +146,12 @@ fn passes(sub: &SubExperiment, waits: &[Wait], is_traced: bool) -> Vec<SubExperi
     passes
 }
 
-/// System calls of the passes that were traced.
 fn traced(plan: &Plan, logs: Option<&Path>) -> BTreeMap<String, Result<TracedCalls, String>> {
     let is_traced = |sub: &&SubExperiment| sub.instrument == Some(Instrument::SystemCalls);
     let of = |sub: &SubExperiment| {
         let mut sum: Option<TracedCalls> = None;
         for worker in ["leader", "follower"] {
-            // Where both sides are one process, there is one trace.
+            // If both sides are one process, there is one trace.
             let file = logs.map(|logs| system_calls::trace_file(logs, &sub.name, worker));
             let Some(Ok(counts)) = file.map(|file| system_calls::read(&file)) else { continue };
             let all = sum.get_or_insert_default();
@@ -181,7 +178,7 @@ fn print(explanation: &Explanation, args: &ExplainArgs) -> Result<(), CliError> 
     output::print_document(&document)
 }
 
-/// Repeats the names that stand only in the first of several rows, which sorting parts.
+/// Repeats names that stand only in the first of several rows, because sorting separates the rows.
 fn name_every_row(document: &mut Document) {
     for block in &mut document.blocks {
         let Block::Table(table) = block else { continue };

@@ -1,4 +1,4 @@
-//! `tripmeter export`: results as tables for other programs, or as plots.
+//! `tripmeter export`: writes results as tables for other programs, or as plots.
 
 mod exchange;
 
@@ -20,10 +20,8 @@ use tripmeter_report::plots::Options;
 use tripmeter_report::plots::aimrt::charts;
 use tripmeter_report::{NamedResults, PageChecks, PageInput, page_of};
 
-/// Where plots go in a results folder.
 const PLOTS: &str = "plots";
 
-/// `tripmeter export`
 pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
     let takes_verdict = matches!(args.format, ExportFormat::Junit | ExportFormat::Github);
     if args.verdict.is_some() && !takes_verdict {
@@ -116,7 +114,7 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-/// Draws what was measured into its results folder; says where, unless `quiet` or if there is nothing to draw.
+/// Plots a run into its results folder, and prints where, unless `quiet` or nothing was plotted.
 pub fn plots_of_run(manifest: &Manifest, folder: &FolderHandle, quiet: bool) -> Result<(), CliError> {
     let place = folder.at(PLOTS)?;
     let drawn = draw(&[charts(&[NamedResults { name: "", manifest }])], &place, Options::default());
@@ -127,7 +125,7 @@ pub fn plots_of_run(manifest: &Manifest, folder: &FolderHandle, quiet: bool) -> 
     Ok(())
 }
 
-/// Draws every chart of the documents, the first of each name; returns the files.
+/// Plots every chart of the documents, the first of each name; returns the files.
 fn draw(documents: &[Document], place: &Path, options: Options) -> Result<Vec<PathBuf>, CliError> {
     let mut names = HashSet::new();
     let all = documents.iter().flat_map(Document::charts).filter(|chart| names.insert(chart.name.as_str()));

@@ -1,4 +1,4 @@
-//! `tripmeter fleet`: one command on many hosts, or between pairs of them.
+//! `tripmeter fleet`: runs one command on many hosts, or between pairs of them.
 
 mod asked;
 mod measure;
@@ -25,7 +25,6 @@ use tripmeter_model::folder::{REPORT, check_version_of};
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_report::{FleetFigure, FleetResults, fleet_figures, fleet_page};
 
-/// `tripmeter fleet`
 pub fn fleet(args: &FleetArgs) -> Result<u8, CliError> {
     let asked = FleetAsked::new(args)?;
     let selection = Selection::asked(&args.figures.figures)
@@ -54,10 +53,7 @@ pub fn fleet(args: &FleetArgs) -> Result<u8, CliError> {
     Ok(if is_stopped { exit::INTERRUPTED } else { exit_code(&fleet) })
 }
 
-/// What is to be measured, and what of it is there.
-///
-/// # Errors
-/// If the folder is of another command, or of none.
+/// Jobs to run, including those already measured. Fails if the folder belongs to another command, or to none.
 fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Result<Fleet, CliError> {
     let mut fleet = asked.fleet.clone();
     let failed = |error: std::io::Error| CliError::from(FileError::reading(folder, &error));
@@ -99,7 +95,7 @@ fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Resu
     for job in there {
         match fleet.jobs.iter_mut().find(|new| new.is_like(&job)) {
             Some(new) => *new = job,
-            // It was asked for before.
+            // Requested by an earlier command.
             None => fleet.jobs.push(job),
         }
     }
@@ -108,7 +104,7 @@ fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Resu
         if show::read(&there).is_err() {
             continue;
         }
-        // A host may have been left out of HOSTS.toml in between, and be another one now.
+        // A host may have been left out of HOSTS.toml in between, and have another address now.
         let is_known = |name: &str| fleet.hosts.iter().any(|host| host.name == name && earlier.hosts.contains(host));
         if let Some(name) = job.hosts().find(|name| !is_known(name)) {
             let text = format!(
@@ -120,7 +116,7 @@ fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Resu
         }
         job.state = FleetState::Measured;
     }
-    // We have the lock, so nobody unpacks anything there.
+    // Nobody unpacks anything there while this process holds the lock.
     for entry in fs::read_dir(handle.at("")?).map_err(failed)?.filter_map(Result::ok) {
         let is_left = entry.file_name().as_encoded_bytes().starts_with(FETCHED.as_bytes());
         if is_left && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -138,7 +134,6 @@ fn earlier(file: &Path) -> Result<Fleet, CliError> {
     serde_json::from_value(json).map_err(|error| wrong(error.to_string()))
 }
 
-/// Prints all figures, and makes their page.
 fn tell(
     args: &FleetArgs,
     folder: &Path,
@@ -160,7 +155,6 @@ fn tell(
     output::print(&format!("\n{}\n", folder.display()))
 }
 
-/// The figures of all results that are there.
 fn figures(folder: &Path, fleet: &Fleet, selection: &Selection) -> Result<Vec<FleetFigure>, CliError> {
     let mut figures = Vec::new();
     for job in fleet.jobs.iter().filter(|job| job.state == FleetState::Measured) {
@@ -173,7 +167,6 @@ fn figures(folder: &Path, fleet: &Fleet, selection: &Selection) -> Result<Vec<Fl
     Ok(figures)
 }
 
-/// What the whole means to a script.
 fn exit_code(fleet: &Fleet) -> u8 {
     let code = |job: &FleetJob| match job.state {
         FleetState::Measured => job.exit_code.unwrap_or(exit::GOOD),

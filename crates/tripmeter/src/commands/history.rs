@@ -24,7 +24,6 @@ use tripmeter_report::plots::Options;
 use tripmeter_report::plots::addresses::{FigurePlot, LineRole, PlotLine};
 use tripmeter_report::{Trends, changes, counted, render, trends};
 
-/// `tripmeter history`
 pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     args.sorting.refuse_with_json(args.json)?;
     let limits = args.limits.as_deref().map(limits).transpose()?;
@@ -80,7 +79,7 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     Ok(code)
 }
 
-/// The history, the folder of each of its experiments, and the same as what a verdict is of.
+/// History, with folder and verdict entry of each experiment.
 fn read(args: &HistoryArgs) -> Result<(History, Vec<PathBuf>, Vec<JudgedFolder>), CliError> {
     let mut all = Vec::new();
     for folder in folders_in(std::slice::from_ref(&args.folder))? {
@@ -89,7 +88,7 @@ fn read(args: &HistoryArgs) -> Result<(History, Vec<PathBuf>, Vec<JudgedFolder>)
             all.push((folder, results));
         }
     }
-    // Names have the local time of wherever the run was; what begun at one time stays in the order of names.
+    // Names contain the local time of the host that ran; experiments begun at one time stay in the order of names.
     let begun = |results: &JudgedResults| tripmeter_engine::time_of(&results.manifest.started);
     all.sort_by_cached_key(|(_, results)| begun(results).map_or((true, 0), |time| (false, time)));
     let selection = selection(&args.figures.figures, &all.iter().map(|(_, results)| results).collect::<Vec<_>>())?;
@@ -104,7 +103,7 @@ fn read(args: &HistoryArgs) -> Result<(History, Vec<PathBuf>, Vec<JudgedFolder>)
     }
 }
 
-/// The page of a results folder as a URL, relative to `file` where both are below its folder; empty if there is none.
+/// URL of a results folder's page, relative to `file` if the page is below its folder; empty if there is no page.
 fn link(file: &Path, folder: &Path) -> String {
     let Ok(page) = folder.join(REPORT).canonicalize() else { return String::new() };
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -121,7 +120,7 @@ fn link(file: &Path, folder: &Path) -> String {
     beginning.to_owned() + &written.collect::<String>()
 }
 
-/// Draws every figure over experiments and over payloads; returns what was drawn, in lines.
+/// Plots every figure over experiments and over payloads; returns a line with the number of plots.
 fn draw(history: &History, limits: Option<&FigureLimits>, folder: &Path, options: Options) -> Result<String, CliError> {
     let groups = history.lines();
     let drawing = Drawing { history, limits, options };
@@ -137,7 +136,6 @@ fn draw(history: &History, limits: Option<&FigureLimits>, folder: &Path, options
     Ok(format!("{count} plots of {experiments} are in '{}'\n", folder.display()))
 }
 
-/// What all plots have in common.
 struct Drawing<'a> {
     history: &'a History,
     limits: Option<&'a FigureLimits>,
@@ -151,7 +149,7 @@ impl Drawing<'_> {
         Some(self.limits?.of(address)?.limit)
     }
 
-    /// A line for each payload over the experiments, and its limit.
+    /// Plots one line per payload over the experiments, with its limit.
     fn by_run(&self, group: &[&HistorySeries]) -> Drawn {
         let count = self.history.experiments.len();
         let mut lines = Vec::new();
@@ -169,7 +167,7 @@ impl Drawing<'_> {
         subject.over_experiments(&self.history.experiments, &lines, &self.options)
     }
 
-    /// A line for each experiment over the payloads, and the limits.
+    /// Plots one line per experiment over the payloads, with the limits.
     fn by_payload(&self, group: &[&HistorySeries]) -> Drawn {
         let of = self.history.experiments.len();
         let mut lines: Vec<PlotLine> = Vec::new();

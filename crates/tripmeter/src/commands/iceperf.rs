@@ -11,12 +11,10 @@ use std::time::Duration;
 use tripmeter_engine::Followers;
 use tripmeter_model::exit;
 
-/// Where leader and follower meet.
 const RENDEZVOUS: &str = "iceperf";
-/// How long either waits for the other, in seconds.
+/// Seconds that either waits for the other.
 const PATIENCE: u32 = 600;
 
-/// `tripmeter iceperf leader` and `tripmeter iceperf follower`
 pub fn iceperf(args: &IceperfArgs) -> Result<u8, CliError> {
     match &args.command {
         IceperfCommand::Leader(args) => leader(args),

@@ -1,4 +1,4 @@
-//! `tripmeter install SYSTEM...`: Debian packages, Python packages, and the plugin.
+//! `tripmeter install SYSTEM...`: installs Debian packages, Python packages, and the plugin.
 
 mod python;
 
@@ -15,17 +15,14 @@ use tripmeter_engine::suggest::did_you_mean;
 use tripmeter_model::exit;
 use tripmeter_model::sidecar::Sidecar;
 
-/// Builds plugins, in the project's sources.
+/// Script of the sources that builds plugins.
 const BUILD: &str = "scripts/build-transports.sh";
-/// What is installed under the name of no system: the program that writes Parquet.
+/// Name for the Parquet writer, which belongs to no system.
 const PARQUET: &str = "parquet";
-/// The Debian package that has it.
+/// Debian package of the Parquet writer.
 const PARQUET_DEB: &str = "tripmeter-parquet";
 
-/// Prints what will be done, and does it.
-///
-/// # Errors
-/// The first step that fails, and what to do.
+/// Prints the steps and runs them. An error names the first step that fails, and the remedy.
 pub fn install(args: &InstallArgs) -> Result<u8, CliError> {
     let sidecars = embedded::sidecars();
     let is_wanted = |sidecar: &&Sidecar| match args.python {
@@ -61,22 +58,19 @@ fn find<'a>(sidecars: &'a [Sidecar], system: &str) -> Result<&'a Sidecar, CliErr
     })
 }
 
-/// What is to be done for some systems.
 struct Steps<'a> {
-    /// Debian packages that are missing.
     packages: Vec<&'a str>,
-    /// Python environments that are missing or old, and where.
+    /// Python environments that are missing or old, with their folders.
     python: Vec<(&'a Sidecar, PathBuf)>,
-    /// Python environments that are there.
+    /// Python environments already installed.
     finished: Vec<PathBuf>,
-    /// Systems whose plugins are built, there.
     plugins: Vec<&'a str>,
-    /// Whether the program that writes Parquet is built, too.
+    /// True if the Parquet writer is built as well.
     parquet: bool,
     source: Option<PathBuf>,
-    /// Where what is built is put.
+    /// Output folder of the build.
     built: PathBuf,
-    /// Systems that no package brings, where there are no sources to build them from.
+    /// Systems without a package, if there are no sources to build them from.
     left_out: Vec<&'a str>,
 }
 
@@ -113,7 +107,7 @@ impl<'a> Steps<'a> {
         let left_out = left_out.into_iter().map(|one| one.system.as_str()).collect();
         let mut plugins: Vec<&Sidecar> = chosen.iter().copied().filter(|one| !one.build.is_empty()).collect();
         if source.is_none() {
-            // What came built, by a package.
+            // Installed by a package.
             plugins.retain(|one| !experiment::is_beside_plugins(&plugin_file(one), &program));
             let no_parquet = parquet && !experiment::is_beside_plugins(parquet::PROGRAM, &program);
             if no_parquet || !plugins.is_empty() {
@@ -183,12 +177,11 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// The file name of a system's plugin.
 fn plugin_file(one: &Sidecar) -> String {
     format!("tripmeter_{}.so", one.system)
 }
 
-/// Where plugins that are not here can be had, without the project's sources.
+/// Error that says how to get missing plugins without the sources.
 fn not_built(plugins: &[&Sidecar], parquet: bool) -> CliError {
     let own = parquet.then_some(PARQUET);
     let names: Vec<&str> = plugins.iter().map(|one| one.system.as_str()).chain(own).collect();
@@ -206,7 +199,7 @@ fn not_built(plugins: &[&Sidecar], parquet: bool) -> CliError {
     CliError::new(exit::UNAVAILABLE, text)
 }
 
-/// The project's sources: those named, or those that this program was built in.
+/// Sources of the project: those named, or those that this program was built from.
 fn source(args: &InstallArgs) -> Result<Option<PathBuf>, CliError> {
     let is_source = |folder: &Path| folder.join(BUILD).is_file();
     if let Some(folder) = &args.source {
@@ -222,14 +215,13 @@ fn source(args: &InstallArgs) -> Result<Option<PathBuf>, CliError> {
     Ok(program.ancestors().skip(1).find(|folder| is_source(folder)).map(Path::to_path_buf))
 }
 
-/// Whether a Debian package is installed; false where there is no dpkg.
+/// True if a Debian package is installed; false without dpkg.
 fn is_there(package: &str) -> bool {
     let asked =
         Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Status}", package]).stderr(Stdio::null()).output();
     asked.is_ok_and(|output| output.stdout == b"installed")
 }
 
-/// Installs Debian packages, as root or by sudo.
 fn install_packages(packages: &[&str]) -> Result<(), CliError> {
     let line = format!("apt-get install --no-install-recommends {}", packages.join(" "));
     let unavailable = |why: &str| CliError::new(exit::UNAVAILABLE, format!("{why}; as root: {line}"));
@@ -238,14 +230,14 @@ fn install_packages(packages: &[&str]) -> Result<(), CliError> {
     let as_root: &[&str] = match (is_root, has_terminal) {
         (true, _) => &[],
         (false, true) => &["sudo"],
-        // Nobody could type a password.
+        // Without a terminal nobody could type a password.
         (false, false) => &["sudo", "-n"],
     };
     let apt = |arguments: &[&str]| {
         let words = [as_root, &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"], arguments].concat();
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).stdin(if has_terminal { Stdio::inherit() } else { Stdio::null() });
-        // Data goes to standard output, and this is none.
+        // Standard output is for data only.
         match command.stdout(std::io::stderr()).status() {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(unavailable(&format!("Debian packages are not installed: apt-get failed ({status})"))),
@@ -256,7 +248,6 @@ fn install_packages(packages: &[&str]) -> Result<(), CliError> {
     apt(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 
-/// Builds plugins into a folder, by the project's own script.
 fn build(source: &Path, arguments: &[&str], folder: &Path) -> Result<(), CliError> {
     let script = source.join(BUILD);
     let mut command = Command::new(&script);

@@ -1,4 +1,4 @@
-//! `tripmeter limits`: limits from many runs, which it makes itself if asked to.
+//! `tripmeter limits`: derives limits from many runs, which it can make itself.
 
 use crate::args::LimitsArgs;
 use crate::error::CliError;
@@ -12,10 +12,9 @@ use tripmeter_model::exit;
 use tripmeter_report::counted;
 use tripmeter_stats::conformal::fewest_for_percentile;
 
-/// With far fewer runs, the 99th percentile is close to the maximum.
+/// Recommended number of runs: with far fewer, the 99th percentile is close to the maximum.
 const ENOUGH_RUNS: usize = 100;
 
-/// `tripmeter limits`
 pub fn limits(args: &LimitsArgs) -> Result<u8, CliError> {
     if !(0.0..=100.0).contains(&args.percentile) {
         return Err(CliError::new(exit::USAGE, format!("percentile {} is not between 0 and 100", args.percentile)));
@@ -57,14 +56,14 @@ pub fn limits(args: &LimitsArgs) -> Result<u8, CliError> {
         return Ok(code);
     }
     let mut document = tripmeter_report::limits(&derived.limits);
-    // The limits are written.
+    // An error here would come too late: the limits are written.
     args.sorting.apply_or_say([&mut document]);
     output::print(&output::text(&document))?;
     output::print(&format!("\nwrote '{}': percentile {} over the runs\n", args.output.display(), args.percentile))?;
     Ok(code)
 }
 
-/// The figures of each run, which is a round of a results folder.
+/// Figures of each run; a run is a round of a results folder.
 fn runs(folders: &[NamedFolder], args: &LimitsArgs) -> Result<Vec<LimitRun>, CliError> {
     let mut all: Vec<(&NamedFolder, JudgedResults)> = Vec::new();
     for folder in folders {
@@ -82,7 +81,7 @@ fn runs(folders: &[NamedFolder], args: &LimitsArgs) -> Result<Vec<LimitRun>, Cli
     Ok(all.iter().flat_map(|(folder, results)| LimitRun::of(&folder.name, results, &selection)).collect())
 }
 
-/// A line for each row of a run that is left out as its rate was missed.
+/// Notes rows that are left out because a rate was missed.
 fn note_missed(name: &str, results: &JudgedResults) {
     let table = results.trusted();
     for sub in results.names() {
@@ -92,7 +91,7 @@ fn note_missed(name: &str, results: &JudgedResults) {
     }
 }
 
-/// One line if some limits are of percentiles that no reader of theirs can pass.
+/// Note if some limits are percentiles of too few samples, which `check` can call only inconclusive.
 fn too_few_samples(runs: &[LimitRun]) -> Option<String> {
     let mut needed = runs.iter().flat_map(|run| &run.figures).filter_map(|one| Some((&one.address, one.needs?)));
     let (first, needs) = needed.next()?;
@@ -102,7 +101,7 @@ fn too_few_samples(runs: &[LimitRun]) -> Option<String> {
     ))
 }
 
-/// One line if runs fail the limits that were made from them because there are too few for the percentile.
+/// Note if runs fail the limits derived from them, because there are too few for the percentile.
 fn too_few(derived: &DerivedLimits, runs: &[LimitRun], percentile: f64) -> Option<String> {
     let fewest = fewest_for_percentile(percentile).filter(|fewest| (runs.len() as u64) < *fewest)?;
     let broken = derived.broken(runs);
@@ -121,7 +120,7 @@ fn too_few(derived: &DerivedLimits, runs: &[LimitRun], percentile: f64) -> Optio
     ))
 }
 
-/// One line about what some runs lack.
+/// Note on what some runs lack.
 fn missing(gap: &RunGap, runs: usize) -> String {
     format!("note: '{}' is missing in {} of {runs} runs: {}", gap.what, gap.missing_in.len(), listed(&gap.missing_in))
 }

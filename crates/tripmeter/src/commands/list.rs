@@ -11,7 +11,6 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::payload::{HEADER_BYTES, display_size};
 use tripmeter_model::{Pattern, exit};
 
-/// What is known of one system here.
 #[derive(Serialize)]
 struct SystemRow<'a> {
     system: &'a str,
@@ -20,36 +19,31 @@ struct SystemRow<'a> {
     language: &'a str,
     /// `built-in`, `plugin` or `missing`.
     source: &'static str,
-    /// The plugin.
     file: Option<&'a Path>,
-    /// Whether at least one variant can run here.
     available: bool,
-    /// Why it cannot be used, and what to do.
+    /// Reason why it cannot be used, and the remedy.
     reason: Option<String>,
     packages: &'a [String],
-    /// What others can reach while it is measured.
+    /// Resources that others can reach while it is measured.
     open_to_others: &'a [String],
     build: &'a str,
-    /// What it says of itself.
     description: Option<&'a Description>,
-    /// Each variant, here and now.
     variants: Vec<Here<'a>>,
 }
 
-/// A variant here and now, with default settings.
+/// State of a variant on this machine, with default settings.
 #[derive(Serialize)]
 struct Here<'a> {
     variant: &'a str,
     available: bool,
-    /// Whether its daemon must be started first, which `run` does.
+    /// True if its daemon must be started first, which `run` does.
     daemon_missing: bool,
     reason: Option<String>,
     max_payload_bytes: Option<u64>,
-    /// Most bytes per system send; 0 if messages are not split.
+    /// Maximum bytes per system send; 0 if messages are not split.
     packet_bytes: Option<u64>,
 }
 
-/// `tripmeter list`
 pub fn list(args: &ListArgs) -> Result<u8, CliError> {
     match &args.what.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["presets"] => print_all(&presets()?, args.json, |rows| {
@@ -72,7 +66,6 @@ fn print_all<T: Serialize>(rows: &[T], is_json: bool, text: impl FnOnce(&[T]) ->
     })
 }
 
-/// An experiment that ships with the program.
 #[derive(Serialize)]
 struct PresetRow {
     name: &'static str,
@@ -197,7 +190,7 @@ fn here<'a>(entry: &Entry, description: &Description, variant: &'a Variant, scra
     }
 }
 
-/// A row for people: a head line, one line per variant, and the settings.
+/// Text of a row: a headline, one line per variant, and the settings.
 fn paragraph(row: &SystemRow) -> String {
     let mut text = format!("{}: {}\n", row.system, row.summary);
     if !row.aliases.is_empty() {
@@ -245,7 +238,7 @@ fn properties(variant: &Variant) -> String {
     properties.iter().filter(|(holds, _)| *holds).map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
 }
 
-/// A limit as text; `unlimited` where none applies in practice.
+/// Size limit as text: in MB from 1 MiB.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1_048_576 => format!("{} bytes", display_size(bytes)),

@@ -1,5 +1,3 @@
-//! `tripmeter man`: man pages.
-
 use crate::args::{ManArgs, command};
 use crate::error::CliError;
 use crate::output;
@@ -7,10 +5,7 @@ use crate::plotting::create_folder;
 use tripmeter_model::exit;
 use tripmeter_model::file::write_whole;
 
-/// Writes a page for the program and one for each command.
-///
-/// # Errors
-/// If the folder cannot be written.
+/// Writes a man page for the program and one per command.
 pub fn man(args: &ManArgs) -> Result<u8, CliError> {
     create_folder(&args.folder)?;
     let mut whole = command();

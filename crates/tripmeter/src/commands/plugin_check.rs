@@ -1,4 +1,4 @@
-//! `tripmeter plugin-check FILE`: the conformance suite for a plugin of whoever wrote it.
+//! `tripmeter plugin-check FILE`: runs the conformance suite for a third-party plugin.
 
 use crate::args::{PluginArgs, PluginCheckArgs};
 use crate::error::CliError;
@@ -8,10 +8,8 @@ use tripmeter_conformance::{Known, Suite, SuiteError};
 use tripmeter_engine::scratch::fresh_run_id;
 use tripmeter_model::exit;
 
-/// A part of the suite.
 type SuitePart = fn(&Suite, &Known) -> Result<Vec<String>, SuiteError>;
 
-/// What is tried, in this order.
 const PARTS: [(&str, SuitePart); 4] = [
     ("everything that it declares", Suite::contract),
     ("two experiments at once", Suite::two_at_once),
@@ -19,25 +17,22 @@ const PARTS: [(&str, SuitePart); 4] = [
     ("workers that are killed", Suite::killed),
 ];
 
-/// The version of what `--json` prints.
+/// Schema version of the `--json` output.
 const PLUGIN_CHECK_VERSION: &str = "1.0";
 
-/// What was found, as `--json` prints it.
 #[derive(Serialize)]
 struct CheckedPlugin<'a> {
     plugin_check_version: &'static str,
     system: &'a str,
     version: &'a str,
-    /// Why a variant was left out.
+    /// Variants left out, with the reason.
     skipped: &'a [String],
-    /// Those that came to their end.
     parts: Vec<CheckedPart>,
-    /// Why the next part could not be run.
+    /// Reason why the next part could not be run.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
-/// A part of the suite, and what is wrong.
 #[derive(Serialize)]
 struct CheckedPart {
     name: &'static str,
@@ -45,12 +40,10 @@ struct CheckedPart {
     faults: Vec<String>,
 }
 
-/// Prints a line for each part, and below it what is wrong; or all at the end as JSON, also if a part cannot be run.
-///
-/// # Errors
-/// If the file is no plugin, or nothing of it can run here.
+/// Prints each part with its faults below it; with `--json` all at the end, also if a part cannot be run. Fails if the
+/// file is not a plugin, or nothing in it can run here.
 pub fn plugin_check(args: &PluginCheckArgs) -> Result<u8, CliError> {
-    // A FIFO would be waited for.
+    // Opening a FIFO would block.
     if args.file.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         let text = format!("plugin '{}' is no regular file", args.file.display());
         return Err(CliError::new(exit::DATA, text));
@@ -97,7 +90,7 @@ pub fn plugin_check(args: &PluginCheckArgs) -> Result<u8, CliError> {
     ended.map(|()| if is_good { exit::GOOD } else { exit::FINDING })
 }
 
-/// Runs parts up to the first that cannot be run, and prints each; returns those before it, and its error.
+/// Runs and prints parts up to the first that cannot be run; returns those before it, and its error.
 fn run_parts(
     all: impl IntoIterator<Item = (&'static str, impl FnOnce() -> Result<Vec<String>, SuiteError>)>,
     print: impl Fn(&str) -> Result<(), CliError>,

@@ -1,4 +1,4 @@
-//! `tripmeter report`: results as one HTML page.
+//! `tripmeter report`: writes results as one HTML page.
 
 use super::{check, show};
 use crate::ab_json::asked;
@@ -20,10 +20,9 @@ use tripmeter_model::manifest::Manifest;
 use tripmeter_report::document::Document;
 use tripmeter_report::{NamedResults, PageChecks, PageInput, SampledTrial, page_of, render};
 
-/// Most samples that a run looks through again for its page: they take a part of a second.
+/// Maximum number of samples that a run reads again for its page, which takes a fraction of a second.
 const MOST_SAMPLES: u64 = 1_000_000;
 
-/// `tripmeter report`
 pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
     no_folder_twice(&args.folders)?;
     let (file, own) = match (&args.output, &args.folders[..]) {
@@ -60,7 +59,7 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-/// Nothing is compared with itself.
+/// Refuses to compare results with themselves.
 fn no_folder_twice(folders: &[PathBuf]) -> Result<(), CliError> {
     let real = |folder: &PathBuf| folder.canonicalize().unwrap_or_else(|_| folder.clone());
     let all: Vec<PathBuf> = folders.iter().map(real).collect();
@@ -71,7 +70,6 @@ fn no_folder_twice(folders: &[PathBuf]) -> Result<(), CliError> {
     })
 }
 
-/// Each of the results against the limits of a file.
 fn checked(file: &Path, manifests: &[Manifest]) -> Result<Vec<ResultsCheck>, CliError> {
     let limits = check::limits(file)?;
     let judged = |manifest: &Manifest| JudgedResults { manifest: manifest.clone(), allows_damage: false };
@@ -85,20 +83,14 @@ fn checked(file: &Path, manifests: &[Manifest]) -> Result<Vec<ResultsCheck>, Cli
     Ok(checks)
 }
 
-/// Writes what a command found as the page of a results folder, and says where unless `is_quiet`. Without it the results
-/// are as good.
-///
-/// # Errors
-/// If the folder has gone.
+/// Writes the findings of a command as the page of a results folder, and prints where unless `is_quiet`. If writing
+/// fails, a note says so, because the results are valid without it. Fails only if the folder is gone.
 pub fn of_document(found: &Document, command: &str, folder: &FolderHandle, is_quiet: bool) -> Result<(), CliError> {
     let title = format!("{command} · {}", crate::database::last_part(folder.path()));
     written(folder, &render::html(found, &title), is_quiet)
 }
 
-/// Writes an explanation as the page of its results folder, as [`of_document`] does.
-///
-/// # Errors
-/// If the folder has gone.
+/// Writes an explanation as the page of its results folder, like [`of_document`].
 pub fn of_explanation(found: &Explanation, folder: &FolderHandle, is_quiet: bool) -> Result<(), CliError> {
     of_document(&tripmeter_report::explain(found), "explain", folder, is_quiet)
 }
@@ -113,11 +105,8 @@ fn written(folder: &FolderHandle, page: &str, is_quiet: bool) -> Result<(), CliE
     Ok(())
 }
 
-/// Makes the page of results that another host has sent, from their data. A page that came with them is removed: it is a
-/// program of that host.
-///
-/// # Errors
-/// If it cannot be removed.
+/// Writes the page of results sent by another host, from their data. A page that came with them is removed, because it
+/// could contain scripts of that host. Fails if it cannot be removed.
 pub fn of_fetched(manifest: &Manifest, folder: &FolderHandle, is_wanted: bool) -> Result<(), CliError> {
     let came = folder.at(REPORT)?;
     let removed = match came.symlink_metadata() {
@@ -141,14 +130,12 @@ pub fn of_fetched(manifest: &Manifest, folder: &FolderHandle, is_wanted: bool) -
     }
 }
 
-/// Writes the page of a run into its results folder, and says where unless `is_quiet`. Without it the run is as good.
-///
-/// # Errors
-/// If the folder has gone.
+/// Writes the page of a run into its results folder, and prints where unless `is_quiet`. The run is valid without it.
+/// Fails only if the folder is gone.
 pub fn of_run(manifest: &Manifest, handle: &FolderHandle, is_quiet: bool) -> Result<(), CliError> {
     let folder = handle.path();
     let (name, manifest) = (crate::database::last_part(folder), show::printable(manifest));
-    // They do not fail the run a second time if they cannot be read.
+    // Unreadable samples must not fail the run a second time.
     let samples = match first_samples(&manifest) {
         ..=MOST_SAMPLES => sample_plots::first_trials(0, folder, &manifest).unwrap_or_default(),
         _ if is_quiet => Vec::new(),
@@ -165,8 +152,8 @@ pub fn of_run(manifest: &Manifest, handle: &FolderHandle, is_quiet: bool) -> Res
     written(handle, &page, is_quiet)
 }
 
-/// How many samples are kept of the first payloads in the first round of each sub-experiment; of a stream that saturates few
-/// are.
+/// Samples kept of the first payloads in the first round of each sub-experiment, except saturating streams, of which
+/// few are kept.
 fn first_samples(manifest: &Manifest) -> u64 {
     let plan = &manifest.plan;
     if plan.raw.is_none() {
@@ -182,7 +169,7 @@ fn first_samples(manifest: &Manifest) -> u64 {
 fn html(results: &[NamedResults<'_>], samples: &[SampledTrial], checks: &PageChecks) -> String {
     let names: Vec<&str> = results.iter().map(|one| one.name).collect();
     let title = match results {
-        // Flags say nothing that a reader knows them by.
+        // The source "flags" says nothing that identifies the results.
         [one] if ["flags", one.name].contains(&one.manifest.plan.source.as_str()) => one.name.to_owned(),
         [one] => format!("{} · {}", one.manifest.plan.source, one.name),
         _ => names.join(" · "),

@@ -26,7 +26,7 @@ use tripmeter_model::{exit, printable};
 pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8, CliError> {
     let running = &args.running;
     running.output.sorting.refuse_with_json(running.output.json)?;
-    // What is no results folder is not written to.
+    // A folder without results is not written to.
     let manifest = show::read_exact(folder).map_err(|error| {
         let is_missing = folder.is_dir() && folder.join(MANIFEST).symlink_metadata().is_err();
         let begin = "nothing was measured yet; give the command again";
@@ -39,7 +39,7 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
         CliError::new(exit::NO_INPUT, text)
     })?;
     let folder = LockedFolder::take(&folder).map_err(RunError::from)?;
-    // The run may have ended since, with more than was there then.
+    // Another process may have continued the run since the first check.
     let place = folder.folder().clone();
     let manifest = show::read_exact(place.path())?;
     check(place.path(), &manifest, args, &registry)?;
@@ -52,11 +52,11 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
         let (rest, all) = (begun.rest().len(), begun.plan().sub_experiments.len() * begun.plan().rounds as usize);
         output::say(&format!("going on: {rest} of {all} sub-experiments are not whole"));
     }
-    // Also where nothing else is said: it may be an hour.
+    // Printed even if nothing else is: it may be an hour.
     time_left(&begun).iter().for_each(|line| output::say(line));
-    // Nothing is to be measured, so nothing changes.
+    // Nothing is left to measure, so the folder stays unchanged.
     if finished.status == RunStatus::Complete && begun.rest().is_empty() {
-        // Tables need no samples: a folder may have been copied without them.
+        // Tables need no samples, and a folder may have been copied without them.
         if sample_files::are_there(place.path(), &finished) {
             begun.check_files()?;
         }
@@ -67,7 +67,7 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
     finish(&prepared, &manifest, &folder, &running.output, running.shown)
 }
 
-/// How long rounds will be repeated, of a run that ends by time.
+/// Note on how long a run that ends by time repeats rounds.
 fn time_left(begun: &Begun) -> Option<String> {
     let words = |ns: u64| HumanDuration(Duration::from_nanos(ns)).to_string();
     let asked = words(begun.plan().for_ns?);
@@ -81,7 +81,7 @@ fn time_left(begun: &Begun) -> Option<String> {
     })
 }
 
-/// Fails if what is in the folder cannot be resumed by this program, is another command's, or names what the user does not.
+/// Fails if this program cannot resume the folder, if another command made it, or if the flags differ from its plan.
 fn check(folder: &Path, manifest: &Manifest, args: &RunArgs, registry: &Registry) -> Result<(), CliError> {
     let (folder, source, version) = (folder.display(), manifest.plan.source.as_str(), env!("CARGO_PKG_VERSION"));
     let refused = |why: String| Err(CliError::new(exit::DATA, format!("'{folder}' cannot be resumed: {why}")));
@@ -104,8 +104,8 @@ fn check(folder: &Path, manifest: &Manifest, args: &RunArgs, registry: &Registry
     check_settings(rest, registry, &args.setting)
 }
 
-/// Fails if a system that is to be measured is not known: a plugin's file is not kept in the folder, which would have it run.
-/// One that is known and not installed fails by itself.
+/// Fails if a system to be measured is unknown. The path of a plugin is not kept in the folder, because the folder
+/// could then make it run. A known system that is not installed fails later.
 fn check_systems<'a>(transports: impl Iterator<Item = &'a Transport>, registry: &Registry) -> Result<(), CliError> {
     let mut systems = transports.map(|transport| &transport.system);
     let Some(system) = systems.find(|system| registry.find(system).is_none()) else { return Ok(()) };
@@ -116,8 +116,8 @@ fn check_systems<'a>(transports: impl Iterator<Item = &'a Transport>, registry: 
     Err(CliError::new(exit::USAGE, printable::line(&text)))
 }
 
-/// Fails unless the user names the settings of the plan that may name files or hosts: whoever made the folder may have named
-/// any, which these processes would read or connect to.
+/// Fails unless the user names the settings of the plan that may name files or hosts. Whoever made the folder may have
+/// set any, which the processes would read or connect to.
 fn check_settings<'a>(
     transports: impl Iterator<Item = &'a Transport>,
     registry: &Registry,
@@ -127,7 +127,7 @@ fn check_settings<'a>(
     for Transport { system, settings, .. } in transports {
         let description = match registry.get(system).map_err(CliError::from)?.describe() {
             Ok(description) => description,
-            // No process of ours loads it.
+            // Without the plugin, no process can use the setting.
             Err(RegistryError::Missing { .. } | RegistryError::MissingLibrary { .. }) => continue,
             Err(error) => return Err(error.clone().into()),
         };
@@ -158,12 +158,13 @@ fn check_settings<'a>(
     Err(CliError::new(code_of(named.is_empty()), printable::line(&text)))
 }
 
-/// The exit code where what was named is not what the folder has: a command that names nothing is incomplete.
+/// Exit code if the flags differ from the folder: a command that names nothing is incomplete.
 fn code_of(names_nothing: bool) -> u8 {
     if names_nothing { exit::USAGE } else { exit::DATA }
 }
 
-/// Fails unless the user names the hosts of the plan: whoever made the folder may have named any, which ssh would log in to.
+/// Fails unless the user names the hosts of the plan. Whoever made the folder may have set any, to which ssh would log
+/// in.
 fn check_hosts(plan: &Plan, given: &HostsArgs) -> Result<(), CliError> {
     let mut planned: Vec<(&str, Option<&str>)> =
         plan.hosts.iter().map(|host| (host.to.as_str(), host.interface.as_deref())).collect();
@@ -173,7 +174,7 @@ fn check_hosts(plan: &Plan, given: &HostsArgs) -> Result<(), CliError> {
     planned.sort_unstable();
     named.sort_unstable();
     let is_all = planned == named && is_each && plan.push == given.push && plan.interface == given.interface;
-    // Without hosts nothing is copied, and nothing but the loopback listens.
+    // Without hosts nothing is copied, and only the loopback is listened on.
     if is_all || (planned.is_empty() && named.is_empty()) {
         return Ok(());
     }
@@ -198,7 +199,7 @@ fn check_hosts(plan: &Plan, given: &HostsArgs) -> Result<(), CliError> {
 mod tests {
     use super::*;
 
-    /// Addresses that are listened at are of the user's choice, too.
+    /// Listening addresses must also be the user's choice.
     #[test]
     fn interfaces_of_a_plan_are_named_again() {
         let check = |planned: &[(&str, &str)], to: &[&str], interface: Option<&str>, to_interface: &[&str]| {

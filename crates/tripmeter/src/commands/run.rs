@@ -1,4 +1,4 @@
-//! `tripmeter run`, the command of each pattern, and followers that are started by hand.
+//! `tripmeter run`, the command of each pattern, and followers started by hand.
 
 use super::resume;
 use crate::args::{ExperimentArgs, FollowArgs, PluginArgs, RunArgs, RunningArgs};
@@ -11,7 +11,6 @@ use std::time::Duration;
 use tripmeter_engine::{Followers, RunError, by_hand};
 use tripmeter_model::exit;
 
-/// `tripmeter run`
 pub fn run_or_resume(args: &RunArgs) -> Result<u8, CliError> {
     match &args.resume {
         Some(folder) => resume::resume(folder, args, followers(&args.running)?),
@@ -25,7 +24,6 @@ fn followers(args: &RunningArgs) -> Result<Followers, CliError> {
     Ok(Followers::ByHand { rendezvous: rendezvous(name)?, wait })
 }
 
-/// `tripmeter run`, and the command of each pattern.
 pub fn run(experiment: &ExperimentArgs, args: &RunningArgs) -> Result<u8, CliError> {
     let followers = followers(args)?;
     if args.print {
@@ -36,7 +34,7 @@ pub fn run(experiment: &ExperimentArgs, args: &RunningArgs) -> Result<u8, CliErr
     measure(&Measurement { experiment, output, is_live, shown, followers, is_strict: args.strict })
 }
 
-/// The experiment as a file, which is resolved first.
+/// Resolves the experiment and returns it as the text of a file.
 fn text(experiment: &ExperimentArgs, args: &RunningArgs) -> Result<String, CliError> {
     let registry = experiment::registry(&args.output.plugins, &experiment::program()?)?;
     let mut opened = None;
@@ -46,7 +44,6 @@ fn text(experiment: &ExperimentArgs, args: &RunningArgs) -> Result<String, CliEr
     })
 }
 
-/// `tripmeter follow`
 pub fn follow(args: &FollowArgs) -> Result<u8, CliError> {
     let stop = stop_on_signals()?;
     let name = rendezvous(&args.name)?;
@@ -65,14 +62,13 @@ pub fn follow(args: &FollowArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-/// `tripmeter remote`, which ssh starts on the host of a follower.
+/// Runs `tripmeter remote`, which ssh starts on the host of a follower.
 pub fn remote() -> Result<u8, CliError> {
     let program = experiment::program()?;
     let registry = experiment::registry(&PluginArgs::default(), &program)?;
     Ok(tripmeter_engine::hosts::serve(&registry, &program))
 }
 
-/// The name of a rendezvous, if it is one.
 fn rendezvous(name: &str) -> Result<String, CliError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if (1..=40).contains(&name.len()) && name.bytes().all(plain) {

@@ -1,4 +1,4 @@
-//! `tripmeter selftest`: whether this program can be trusted on this machine.
+//! `tripmeter selftest`: checks whether this program can be trusted on this machine.
 
 mod bare;
 mod bench;
@@ -22,16 +22,14 @@ use tripmeter_engine::scratch::temporary_folder;
 use tripmeter_model::exit;
 use tripmeter_model::folder_handle::FolderHandle;
 
-/// File of the outcome.
 const FILE: &str = "selftest.json";
-/// The quick form spends no more on comparisons of one kind; the first of each is made nevertheless.
+/// Time limit of the quick form per kind of comparison; the first of each kind is made nevertheless.
 const QUICK_PHASE: Duration = Duration::from_secs(18);
 
-/// `tripmeter selftest`
 pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
     let begin = Instant::now();
     let (program, stop) = (experiment::program()?, stop_on_signals()?);
-    // Removed when it is dropped.
+    // Removed when dropped.
     let temporary = match args.output {
         Some(_) => None,
         None => Some(

@@ -12,16 +12,15 @@ use tripmeter_report::document::{Block, Document};
 use tripmeter_report::markdown_words;
 use tripmeter_report::render::{self, Text, csv, markdown};
 
-/// As iceperf prints it.
+/// Text format of iceperf.
 const ICEPERF: Text = Text { has_intervals: false, has_help: false, is_coloured: false, is_unwrapped: true };
-/// As eCAL's page has it, with intervals.
+/// Text format of eCAL's page, with intervals.
 const ECAL: Text = Text { has_intervals: true, ..ICEPERF };
 
-/// A table as it is printed.
 struct PrintedTable<'a> {
-    /// Name of its folder; `None` if it is of all folders.
+    /// `None` if the table covers all folders.
     folder: Option<&'a str>,
-    /// Whether the name of its folder stands above it.
+    /// True if the name of its folder is printed above it.
     has_heading: bool,
     kind: TableKind,
     document: Document,
@@ -29,7 +28,6 @@ struct PrintedTable<'a> {
     format: TableFormat,
 }
 
-/// `tripmeter show`
 pub fn show(args: &ShowArgs) -> Result<u8, CliError> {
     let asked = TablesAsked { tables: &args.tables, shown: args.shown, format: None, sorting: &args.sorting };
     let text = with_parts(&args.folders, &asked, |parts| Ok(joined(parts)))?;
@@ -40,7 +38,6 @@ pub fn show(args: &ShowArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-/// The tables of `tripmeter export`, as text.
 pub fn exported(args: &ExportArgs, format: TableFormat) -> Result<String, CliError> {
     let tables = if args.tables.is_empty() { &[TableKind::Figures][..] } else { &args.tables };
     let asked = TablesAsked { tables, shown: ShownArgs::default(), format: Some(format), sorting: &args.sorting };
@@ -54,12 +51,11 @@ pub fn exported(args: &ExportArgs, format: TableFormat) -> Result<String, CliErr
     })
 }
 
-/// What is asked of the tables.
 struct TablesAsked<'a> {
-    /// Empty: the usual ones.
+    /// The usual tables if empty.
     tables: &'a [TableKind],
     shown: ShownArgs,
-    /// `None`: the usual one.
+    /// The usual format if `None`.
     format: Option<TableFormat>,
     sorting: &'a SortArgs,
 }
@@ -78,7 +74,7 @@ fn with_parts(
     use_parts(&parts)
 }
 
-/// Every table asked for: first, and once, tables that have rows or columns of all folders; then the tables of each folder.
+/// Tables asked for: first those with rows or columns of all folders, then those of each folder.
 fn parts<'a>(named: &[(&'a str, &Manifest)], args: &TablesAsked<'_>) -> Vec<PrintedTable<'a>> {
     let kinds_of = |manifest| if args.tables.is_empty() { usual(manifest) } else { args.tables.to_vec() };
     let is_together = |kind: TableKind| match kind {
@@ -104,7 +100,7 @@ fn parts<'a>(named: &[(&'a str, &Manifest)], args: &TablesAsked<'_>) -> Vec<Prin
     parts
 }
 
-/// Prints these tables of what was just measured, whose text is printable, in this order.
+/// Prints tables of a run just measured, whose text is printable, in the given order.
 pub fn print(manifest: &Manifest, kinds: &[TableKind], shown: ShownArgs, sorting: &SortArgs) -> Result<(), CliError> {
     let mut parts: Vec<_> = kinds.iter().map(|kind| part(None, &[("", manifest)], *kind, shown, None)).collect();
     sorting.apply_or_say(parts.iter_mut().map(|part| &mut part.document));
@@ -112,7 +108,7 @@ pub fn print(manifest: &Manifest, kinds: &[TableKind], shown: ShownArgs, sorting
     if output::may_colour() { output::print_coloured(&text) } else { output::print(&text) }
 }
 
-/// A table of the only experiment, or, where the table can have several, of all of them.
+/// Table of one experiment, or of all if its kind can combine several.
 fn part<'a>(
     folder: Option<&'a str>,
     named: &[(&str, &Manifest)],
@@ -141,7 +137,6 @@ fn part<'a>(
     PrintedTable { folder, has_heading: false, kind, document, text, format }
 }
 
-/// Tables one after the other.
 fn joined(parts: &[PrintedTable<'_>]) -> String {
     let of_part = |part: &PrintedTable<'_>| {
         let heading = part.folder.filter(|_| part.has_heading).map(|name| match part.format {
@@ -153,7 +148,6 @@ fn joined(parts: &[PrintedTable<'_>]) -> String {
     parts.iter().map(of_part).collect::<Vec<_>>().join("\n")
 }
 
-/// All tables as one array.
 fn array(parts: &[PrintedTable<'_>]) -> String {
     let of_part = |part: &PrintedTable<'_>| {
         let mut value = render::json(&part.document);
@@ -179,23 +173,23 @@ fn written(document: &Document, text: Text, format: TableFormat) -> String {
     }
 }
 
-/// The tables of the preset that was run, or else the first screen.
+/// Tables of the preset that was run, or else the first screen.
 pub fn usual(manifest: &Manifest) -> Vec<TableKind> {
     let preset = embedded::preset_experiment(&manifest.plan.source).ok();
     preset.and_then(|preset| preset.tables).unwrap_or_else(|| vec![TableKind::Screen])
 }
 
-/// The manifest in a folder, with all text in it printable.
+/// Manifest in a folder, with all text made printable.
 pub fn read(folder: &Path) -> Result<Manifest, CliError> {
     Ok(read_as(folder, |text| Cow::Owned(printable::json(text)))?.named_for_people())
 }
 
-/// The manifest in a folder as it stands there, to go on with.
+/// Manifest in a folder, unchanged, for resuming.
 pub fn read_exact(folder: &Path) -> Result<Manifest, CliError> {
     read_as(folder, |text| Cow::Borrowed(text))
 }
 
-/// A manifest that was just made, with all text in it printable.
+/// Manifest just measured, with all text made printable.
 pub fn printable(manifest: &Manifest) -> Manifest {
     let text = manifest.whole().to_string();
     serde_json::from_str(&printable::json(&text)).unwrap_or_else(|_| manifest.clone()).named_for_people()

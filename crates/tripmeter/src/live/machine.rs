@@ -1,28 +1,23 @@
-//! The load of the machine.
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Instant;
 use tripmeter_engine::audit::{CpuTime, stat};
 
-/// What was seen last.
 #[derive(Debug)]
 pub struct MachineLoad {
     measured: Vec<usize>,
     load: String,
-    /// CPU time, and when it was read.
+    /// Time and result of the last reading.
     seen: Option<(Instant, BTreeMap<usize, CpuTime>)>,
-    /// Busy share of each CPU between the last two looks, from 0 to 1.
+    /// Busy share of each CPU between the last two readings, from 0 to 1.
     busy: BTreeMap<usize, f64>,
 }
 
 impl MachineLoad {
-    /// Nothing is seen yet; these CPUs measure.
     pub fn new(measured: Vec<usize>) -> Self {
         Self { measured, load: "?".to_owned(), seen: None, busy: BTreeMap::new() }
     }
 
-    /// Reads `/proc`.
     pub fn look(&mut self) {
         let load = fs::read_to_string("/proc/loadavg").ok();
         self.load = load.as_deref().and_then(|text| text.split(' ').next()).unwrap_or("?").to_owned();
@@ -43,7 +38,7 @@ impl MachineLoad {
         self.seen = Some((now, times));
     }
 
-    /// In at most so many columns: each CPU per cent if there is room, else a bar of each.
+    /// Line of at most `columns`: each CPU in percent if there is room, else a bar per CPU.
     pub fn line(&self, columns: usize) -> String {
         let load = format!("load {}", self.load);
         let mark = |cpu: &usize| if self.measured.contains(cpu) { "*" } else { "" };
@@ -59,7 +54,6 @@ impl MachineLoad {
     }
 }
 
-/// A bar for each share from 0 to 1.
 pub fn bars(shares: impl Iterator<Item = f64>) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     shares.map(|share| BARS[((share.clamp(0.0, 1.0) * 7.0).round()) as usize]).collect()

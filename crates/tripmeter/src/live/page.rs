@@ -1,4 +1,4 @@
-//! What the view shows: progress, the machine, the first screen of the results so far, and what was said last.
+//! Content of the view: progress, machine load, the first screen of the results so far, and the last messages.
 
 use super::machine::{MachineLoad, bars};
 use crate::deadline::until;
@@ -15,34 +15,29 @@ use tripmeter_model::printable;
 use tripmeter_report::document::{Block, Document, Note, Severity};
 use tripmeter_report::render;
 
-/// Columns of the bar of progress.
 const BAR_COLUMNS: usize = 30;
-/// Rates that are remembered.
 const MOST_RATES: usize = 30;
-/// Lines of what was said last.
 const MOST_SAID: usize = 3;
-/// Columns that text is made for.
+/// Width that text is made for.
 const USUAL_COLUMNS: u16 = 80;
-/// Notes on what is still to come: that is no failure yet.
+/// Notes on what is still to come, which is no failure yet.
 const STILL_TO_COME: [&str; 2] = ["NOT RUN: ", "NOT ENDED: "];
 
-/// The view's content.
 pub struct LivePage {
     bar: ProgressBar,
-    /// When the run ends, if it ends by time.
+    /// End of a run that ends by time.
     end: Option<Instant>,
     machine: MachineLoad,
     place: String,
     running: PayloadProgress,
     document: Document,
-    /// The document as text, for so many columns.
+    /// Document as text, for the given width.
     text: Option<(u16, Text<'static>)>,
-    /// Lines above, and columns left of what is seen.
+    /// Lines above and columns left of the visible part.
     scroll: (u16, u16),
     has_colours: bool,
 }
 
-/// The payload that runs.
 #[derive(Default)]
 struct PayloadProgress {
     seen: Option<(Instant, u64)>,
@@ -53,25 +48,22 @@ struct PayloadProgress {
 }
 
 impl LivePage {
-    /// A page without results, of a run that ends by time if there is an `end`.
+    /// Empty page; a run that ends by time has an `end`.
     pub fn new(bar: ProgressBar, end: Option<Instant>, machine: MachineLoad) -> Self {
         let has_colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let (place, running, document) = ("starting".to_owned(), PayloadProgress::default(), Document::default());
         Self { bar, end, machine, place, running, document, text: None, scroll: (0, 0), has_colours }
     }
 
-    /// Takes the results so far.
     pub fn show(&mut self, manifest: &Manifest) {
         self.document = so_far(manifest);
         self.text = None;
     }
 
-    /// Another sub-experiment or payload begins.
     pub fn begin(&mut self, place: String) {
         (self.place, self.running) = (place, PayloadProgress::default());
     }
 
-    /// So many samples of the payload are there.
     pub fn advance(&mut self, done: u64, planned: u64) {
         let (now, running) = (Instant::now(), &mut self.running);
         if let Some((then, before)) = running.seen {
@@ -83,18 +75,15 @@ impl LivePage {
         (running.seen, running.done, running.planned) = (Some((now, done)), done, planned);
     }
 
-    /// Looks at the machine.
     pub fn look_around(&mut self) {
         self.machine.look();
     }
 
-    /// Moves the results by so many lines and columns.
     pub fn scroll(&mut self, lines: i16, columns: i16) {
         let (above, left) = self.scroll;
         self.scroll = (above.saturating_add_signed(lines), left.saturating_add_signed(columns));
     }
 
-    /// Draws everything.
     pub fn draw(&mut self, frame: &mut Frame<'_>, is_ending: bool) {
         let said = output::last_held(MOST_SAID);
         let rows = [Constraint::Length(5), Constraint::Fill(1), Constraint::Length(said.len() as u16)];
@@ -150,7 +139,6 @@ impl LivePage {
         format!("{done} of {planned} samples, {latest:.0} /s {bars}").into()
     }
 
-    /// The results as text for so many columns.
     fn text(&mut self, columns: u16) -> Text<'static> {
         match &self.text {
             Some((made_for, text)) if *made_for == columns => text.clone(),
@@ -187,7 +175,6 @@ impl LivePage {
     }
 }
 
-/// The first screen of the results so far.
 fn so_far(manifest: &Manifest) -> Document {
     let mut document = tripmeter_report::screen(manifest, false);
     for block in &mut document.blocks {
@@ -199,7 +186,7 @@ fn so_far(manifest: &Manifest) -> Document {
     document
 }
 
-/// A block as lines. Tables are as wide as they are; all else is of at most so many columns.
+/// Lines of a block. Tables keep their width; other text has at most `columns`.
 fn block_lines(block: Block, columns: u16) -> Vec<String> {
     let is_table = matches!(block, Block::Table(_));
     let is_narrow = columns < USUAL_COLUMNS && !is_table;
@@ -214,7 +201,7 @@ fn block_lines(block: Block, columns: u16) -> Vec<String> {
     }
 }
 
-/// Lines of at most so many columns, as far as there are blanks.
+/// Lines of at most `columns`, broken at blanks only.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -238,7 +225,6 @@ mod tests {
     use ratatui::backend::TestBackend;
     use tripmeter_report::document::{Cell, Column, Digits, Table};
 
-    /// A page with a table and two notes.
     fn page() -> LivePage {
         let mut page = LivePage::new(ProgressBar::hidden(), None, MachineLoad::new(vec![0, 1]));
         let columns =

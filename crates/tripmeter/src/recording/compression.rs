@@ -1,5 +1,5 @@
-//! Compression around a recording: of the whole file, and of its messages one by one, as rosbag2 does either. That of chunks
-//! is the library's.
+//! Compression of a whole recording, and of single messages; rosbag2 writes both. The library handles compressed
+//! chunks.
 
 use super::error::RecordingError;
 use super::yaml;
@@ -9,33 +9,30 @@ use std::io::{self, BufRead, ErrorKind, Read};
 use zstd::stream::read::Decoder;
 use zstd::zstd_safe::{find_frame_compressed_size, get_frame_content_size};
 
-/// First bytes of a zstd frame. No CDR message begins so: its second byte says how it is encoded, and is at most 0x0b.
+/// First bytes of a zstd frame. No CDR message begins so: its second byte is the encoding, at most 0x0b.
 pub const ZSTD_MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// Bytes that a file may become in any case: those of the largest message.
+/// Unpacked bytes that are always allowed: those of the largest message.
 const FREE_BYTES: u64 = 1 << 30;
-/// Bytes that each byte of a file may become beyond that.
+/// Unpacked bytes allowed in addition, per byte of the file.
 const MOST_RATIO: u64 = 1024;
 
 /// Key of the YAML in rosbag2's metadata record.
 const METADATA_KEY: &[u8] = b"serialized_metadata";
-/// Name of that record.
+/// Name of rosbag2's metadata record.
 const METADATA_NAME: &[u8] = b"rosbag2";
 
-/// Bytes of a file, unpacked if it is zstd or gzip, and no more of them than the bytes that were read allow.
+/// Reader that unpacks zstd and gzip, and limits the unpacked bytes in proportion to those read.
 pub struct Unpacked<'a> {
     inner: Box<dyn Read + 'a>,
     is_packed: bool,
     unpacked: u64,
-    /// Bytes of the file that were read so far.
     packed: &'a Cell<u64>,
 }
 
 impl<'a> Unpacked<'a> {
-    /// Looks at the first bytes of a file, of which `packed` counts those read.
-    ///
-    /// # Errors
-    /// If they cannot be read.
+    /// Detects the compression from the first bytes; `packed` counts the bytes read of the file. Fails if they cannot
+    /// be read.
     pub fn of(mut source: impl BufRead + 'a, packed: &'a Cell<u64>) -> io::Result<Self> {
         let mut head = [0; ZSTD_MAGIC.len()];
         let mut filled = 0;
@@ -54,7 +51,6 @@ impl<'a> Unpacked<'a> {
         Ok(Self { inner, is_packed, unpacked: 0, packed })
     }
 
-    /// True if the file is zstd or gzip as a whole.
     pub fn is_packed(&self) -> bool {
         self.is_packed
     }
@@ -79,7 +75,7 @@ impl Read for Unpacked<'_> {
     }
 }
 
-/// An error of the decoder as one of the recording; that of the file below stays.
+/// Converts a decoder's error to one of the recording; errors from reading the file are kept.
 fn told(error: io::Error) -> io::Error {
     let is_of_the_file =
         error.raw_os_error().is_some() || error.get_ref().is_some_and(|inner| inner.is::<RecordingError>());
@@ -91,10 +87,8 @@ fn told(error: io::Error) -> io::Error {
     }
 }
 
-/// Bytes of a message once it is unpacked, if it is one or several zstd frames; `None` if it is none.
-///
-/// # Errors
-/// If a frame is damaged or does not say its size, as a sentence without its subject.
+/// Unpacked bytes of a message of one or several zstd frames; `None` if it is not compressed. Fails if a frame is
+/// damaged or lacks its size, as a sentence without its subject.
 pub fn unpacked_bytes(message: &[u8]) -> Result<Option<u64>, &'static str> {
     if !message.starts_with(&ZSTD_MAGIC) {
         return Ok(None);
@@ -109,7 +103,7 @@ pub fn unpacked_bytes(message: &[u8]) -> Result<Option<u64>, &'static str> {
     Ok(Some(bytes))
 }
 
-/// Format that a metadata record says messages are compressed by, one by one.
+/// Compression format of single messages, from a metadata record.
 ///
 /// # Source
 /// rosbag2_storage_mcap: record `rosbag2` with the YAML of `metadata.yaml` as `serialized_metadata`.
@@ -120,18 +114,17 @@ pub fn format_of_messages(name: &[u8], key: &[u8], value: &[u8]) -> Option<Strin
     format_in_metadata(str::from_utf8(value).ok()?)
 }
 
-/// [`format_of_messages`] of the text of a `metadata.yaml`.
+/// Like [`format_of_messages`], from the text of a `metadata.yaml`.
 pub fn format_in_metadata(text: &str) -> Option<String> {
     let is_of_messages = yaml::scalar(text, "compression_mode")?.eq_ignore_ascii_case("message");
     is_of_messages.then(|| yaml::scalar(text, "compression_format").unwrap_or_default().to_owned())
 }
 
-/// True if a channel's messages are unpacked where they are zstd, whatever the metadata says.
+/// True for channels whose zstd messages are unpacked, whatever the metadata says.
 pub fn is_cdr(encoding: &str) -> bool {
     encoding == "cdr"
 }
 
-/// Refuses messages that are compressed by anything but zstd.
 pub fn check_format(format: &str) -> Result<(), RecordingError> {
     if format == "zstd" {
         return Ok(());
@@ -142,6 +135,6 @@ pub fn check_format(format: &str) -> Result<(), RecordingError> {
     )))
 }
 
-/// How such a bag is made one that can be read.
+/// Advice on how to convert such a bag to a readable one.
 pub const WITHOUT: &str = "write it without compression of messages: `ros2 bag convert`, with an output that has no \
                            compression_mode";

@@ -1,27 +1,23 @@
-//! Reasons why a recording cannot be used.
-
 use std::io;
 use thiserror::Error;
 
 /// Reason why a recording cannot be used.
 #[derive(Debug, Error)]
 pub enum RecordingError {
-    /// By the user.
+    /// Interrupted by the user.
     #[error("interrupted")]
     Interrupted,
-    /// The file cannot be read.
     #[error("{0}")]
     Unreadable(io::Error),
-    /// The schedule cannot be written.
     #[error("{0}")]
     Unwritable(io::Error),
-    /// It ends before its end mark.
+    /// The file ends before its end mark.
     #[error("cut off")]
     CutOff,
-    /// A sentence that goes on from the name of the file.
+    /// Sentence that continues after the name of the file.
     #[error("{0}")]
     Wrong(String),
-    /// A sentence about the part that is asked for.
+    /// Sentence about the requested part.
     #[error("{0}")]
     Part(String),
 }

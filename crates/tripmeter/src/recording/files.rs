@@ -1,4 +1,4 @@
-//! The files of a recording that is named by files and folders.
+//! Files of a recording, from the files and folders named.
 
 use super::compression::{check_format, format_in_metadata};
 use super::yaml;
@@ -9,28 +9,23 @@ use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
 use tripmeter_model::file;
 
-/// Ends of the names of recordings, and of files that are refused with the command that makes MCAP of them.
+/// Extensions of recordings; those after the first [`READ`] are refused, with the command that converts them to MCAP.
 const ENDS: [&str; 5] = [".mcap", ".mcap.zstd", ".mcap.gz", ".db3", ".bag"];
-/// How many of those are read.
 const READ: usize = 3;
-/// File of rosbag2 that names the files of a bag.
+/// File of rosbag2 that lists the files of a bag.
 const METADATA: &str = "metadata.yaml";
-/// Most bytes of it.
 const MOST_METADATA_BYTES: u64 = 16 << 20;
-/// Most files of a recording.
 const MOST_FILES: usize = 10_000;
 
-/// True if a word of a command line names a recording: by its end, or as a folder with metadata of rosbag2.
+/// True if a command-line word names a recording: by its extension, or as a folder with rosbag2 metadata.
 pub fn is_recording(word: &str) -> bool {
-    // A transport's name never leads to a folder that happens to be here; './NAME' and 'NAME/' do.
+    // A transport's name must not match a folder in the working directory; './NAME' and 'NAME/' do.
     let may_be_folder = word.starts_with(['.', '/']) || word.ends_with('/');
     ENDS.iter().any(|end| word.ends_with(end)) || (may_be_folder && Path::new(word).join(METADATA).is_file())
 }
 
-/// The files that are read, in this order: those of a folder take its place.
-///
-/// # Errors
-/// If a folder cannot be read or has no recording, or there are too many files.
+/// Files to read, in order; folders are replaced by their files. Fails if a folder cannot be read or has no recording,
+/// or there are too many files.
 pub fn expanded(named: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let mut all = Vec::new();
     for path in named {
@@ -47,7 +42,7 @@ pub fn expanded(named: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     Ok(all)
 }
 
-/// The files that rosbag2's metadata names, or all recordings in the folder by name.
+/// Files listed in rosbag2's metadata, or else all recordings in the folder by name.
 fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     let metadata = folder.join(METADATA);
     if metadata.is_file() {
@@ -56,7 +51,7 @@ fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
         if let Some(format) = format_in_metadata(&text) {
             check_format(&format).map_err(|error| error.told(folder, 0, 0))?;
         }
-        // An old version puts the name of the folder in front; a file elsewhere is none of the bag.
+        // Old versions put the folder's name in front. A file elsewhere does not belong to the bag.
         let name = |path: &&str| Path::new(path).file_name().map(|name| folder.join(name));
         let files: Vec<PathBuf> =
             yaml::list(&text, "relative_file_paths").unwrap_or_default().iter().filter_map(name).collect();
@@ -77,7 +72,7 @@ fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
             files.push(path);
         }
     }
-    // Parts are numbered without zeros in front: `drive_10.mcap` comes after `drive_9.mcap`.
+    // Parts are numbered without leading zeros: `drive_10.mcap` comes after `drive_9.mcap`.
     files.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
     if files.is_empty() {
         return Err(cannot(&"it is a folder without metadata.yaml and without a file .mcap, .mcap.zstd or .mcap.gz"));

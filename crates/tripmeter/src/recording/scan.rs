@@ -1,4 +1,4 @@
-//! The reading of an MCAP file, record by record.
+//! Reader of an MCAP file, record by record.
 
 use super::compression::{WITHOUT, ZSTD_MAGIC, check_format, format_of_messages, is_cdr, unpacked_bytes};
 use super::error::RecordingError;
@@ -12,27 +12,23 @@ use std::io::{Read, Write};
 use tripmeter_model::bounds::MOST_SAID_BYTES;
 use tripmeter_model::payload::LARGEST_BYTES;
 
-/// Bytes of one read of a file.
 const READ_BYTES: usize = 1 << 20;
-/// Most bytes that one of a chunk becomes: zstd keeps a run of 128 KiB in 4 bytes, lz4 packs less.
+/// Maximum unpacked bytes per byte of a chunk: zstd keeps a run of 128 KiB in 4 bytes, lz4 packs less.
 const MOST_UNPACKED: u64 = 1 << 15;
-/// Largest record: that of the largest payload, with what stands before it.
+/// Size of the largest record: the largest payload, with its header.
 const LARGEST_RECORD: usize = LARGEST_BYTES as usize + (1 << 16);
 
-/// Most bytes of all topics: of 65,536 channels, each with a name of the usual kind.
+/// Maximum bytes of all topics: 65,536 channels with names of usual length.
 const MOST_TOPIC_BYTES: usize = 16 << 20;
 
-/// How much memory reading takes.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanSizes {
-    /// Bytes of one read.
     pub read_bytes: usize,
-    /// Most bytes of a record.
     pub record_bytes: usize,
 }
 
 impl ScanSizes {
-    /// For a file of so many bytes, or of an unknown number of them: no record of it is larger than all of it unpacked.
+    /// Limits for a file of known or unknown size: no record is larger than the whole file unpacked.
     pub fn of_file(bytes: Option<u64>) -> Self {
         let unpacked = bytes.map_or(u64::MAX, |bytes| bytes.saturating_mul(MOST_UNPACKED));
         let record_bytes = usize::try_from(unpacked).unwrap_or(usize::MAX).min(LARGEST_RECORD);
@@ -40,10 +36,10 @@ impl ScanSizes {
     }
 }
 
-/// Reads a recording to its end mark, and gives the writer every message.
+/// Reads a recording to its end mark, and passes every message to the writer.
 pub fn scan<W: Write>(source: &mut impl Read, sizes: ScanSizes, writer: &mut Writer<W>) -> Result<(), RecordingError> {
     check_begin(source)?;
-    // Its checksum begins there.
+    // The file's checksum starts at the magic bytes.
     let source = &mut Read::chain(MAGIC, source);
     let options = LinearReaderOptions::default()
         .with_validate_chunk_crcs(true)
@@ -85,7 +81,6 @@ pub fn scan<W: Write>(source: &mut impl Read, sizes: ScanSizes, writer: &mut Wri
     Ok(())
 }
 
-/// The first bytes of the file, which say what it is.
 fn check_begin(source: &mut impl Read) -> Result<(), RecordingError> {
     let mut begin = [0; MAGIC.len()];
     let mut filled = 0;
@@ -109,8 +104,8 @@ fn check_begin(source: &mut impl Read) -> Result<(), RecordingError> {
     }
 }
 
-/// The text at the head of a record, with its length in front; `None` if it is longer than the rest. The library would take
-/// memory for as many bytes as it says.
+/// Text at the head of a record, preceded by its length; `None` if it is longer than the rest. The library would
+/// allocate as many bytes as the length says.
 fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, behind) = rest.split_first_chunk()?;
     let (text, behind) = behind.split_at_checked(u32::from_le_bytes(*length) as usize)?;
@@ -118,16 +113,16 @@ fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(text)
 }
 
-/// The number of texts of a channel; `None` if one is missing or longer than the record.
+/// Number of texts of a channel; `None` if one is missing or longer than the record.
 ///
 /// # Source
-/// The MCAP specification, `Channel`: two ids, topic, encoding, and a map of texts, each with its length in front.
+/// The MCAP specification, `Channel`: two ids, topic, encoding, and a map of texts, each preceded by its length.
 fn texts_of_channel(record: &[u8]) -> Option<usize> {
     const IDS_BYTES: usize = 4;
     let mut rest = record.get(IDS_BYTES..)?;
     let [_topic, _encoding, mut metadata] = [text(&mut rest)?, text(&mut rest)?, text(&mut rest)?];
     let mut texts = 2;
-    // A name without a value would have its length taken from what stands behind.
+    // Otherwise the length of a missing value would be read from the bytes that follow.
     while !metadata.is_empty() {
         let _pair = [text(&mut metadata)?, text(&mut metadata)?];
         texts += 2;
@@ -135,10 +130,10 @@ fn texts_of_channel(record: &[u8]) -> Option<usize> {
     Some(texts)
 }
 
-/// The format of messages that are compressed one by one, if a metadata record says so.
+/// Compression format of single messages, if a metadata record states it.
 ///
 /// # Source
-/// The MCAP specification, `Metadata`: name, and a map of texts, each with its length in front.
+/// The MCAP specification, `Metadata`: name, and a map of texts, each preceded by its length.
 fn compressed_messages(record: &[u8]) -> Option<String> {
     let mut rest = record;
     let (name, mut pairs) = (text(&mut rest)?, text(&mut rest)?);
@@ -151,21 +146,20 @@ fn compressed_messages(record: &[u8]) -> Option<String> {
     None
 }
 
-/// Channels that were read so far.
 #[derive(Default)]
 struct Channels {
     topics: HashMap<u16, KnownChannel>,
-    /// Of all topics.
+    /// Bytes of all topics.
     bytes: usize,
-    /// The metadata says that messages are zstd, whatever their encoding.
+    /// True if the metadata says that messages are zstd, whatever their encoding.
     are_compressed: bool,
-    /// A message was taken as it is that begins as a zstd frame does.
+    /// True if a message was taken unchanged that begins like a zstd frame.
     took_compressed: bool,
 }
 
 struct KnownChannel {
     topic: String,
-    /// Messages that begin as a zstd frame are one.
+    /// True if messages that begin like a zstd frame are compressed.
     is_cdr: bool,
 }
 
@@ -214,7 +208,7 @@ fn note<W: Write>(record: &Record<'_>, channels: &mut Channels, writer: &mut Wri
     Ok(())
 }
 
-/// What the library says, for people, where a record has so many bytes at most.
+/// Error of the library as one line; `most` is the maximum size of a record.
 fn broken(error: &McapError, most: usize) -> RecordingError {
     match error {
         McapError::UnexpectedEof => RecordingError::CutOff,

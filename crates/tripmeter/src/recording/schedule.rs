@@ -1,4 +1,4 @@
-//! The writing of a schedule while its recording is read, and what is known of it in the end.
+//! Writer of a schedule while its recording is read.
 
 use super::error::RecordingError;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -13,45 +13,40 @@ use tripmeter_model::recording::{
     LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, RecordedPart, RecordedTopic, Recording, ScheduleEntry, sent_bytes,
 };
 
-/// Topics that an error names.
 const SHOWN_TOPICS: usize = 10;
 
-/// Writes the file of messages, and counts by topic.
+/// Writer of the message file, which counts by topic.
 pub struct Writer<W> {
     file: W,
-    /// Part that is written.
     part: RecordedPart,
-    /// Names of its topics; empty means all.
+    /// Requested topics; all if empty.
     chosen: HashSet<String>,
-    /// Its times after the first message.
+    /// Requested times after the first message.
     times_ns: Range<u64>,
-    /// Log time of the first message that was seen.
+    /// Earliest log time seen.
     begin_ns: Option<u64>,
-    /// Messages that were seen, of all topics.
+    /// Messages seen, of all topics.
     seen: u64,
     /// Topics of all files.
     known: BTreeSet<String>,
-    /// Index of each topic.
     indices: HashMap<String, u32>,
-    /// With absolute log times until the end.
+    /// Topics with absolute log times until the end.
     topics: Vec<RecordedTopic>,
     messages: u64,
 }
 
 impl Writer<BufWriter<File>> {
-    /// Into a folder.
     pub fn create(folder: &Path, part: &RecordedPart) -> io::Result<Self> {
         Ok(Self::new(messages_file(folder)?, part))
     }
 }
 
-/// A new file of messages in a folder.
 pub fn messages_file(folder: &Path) -> io::Result<BufWriter<File>> {
     Ok(BufWriter::with_capacity(1 << 20, File::create_new(Recording::files(folder).1)?))
 }
 
 impl<W: Write> Writer<W> {
-    /// Into a file: that part of what is added.
+    /// Writer that keeps only the given part.
     pub fn new(file: W, part: &RecordedPart) -> Self {
         Self {
             file,
@@ -67,12 +62,12 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Messages that were added so far, whether they are of the part or not.
+    /// Messages added so far, in the part or not.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Adds a message. One before the part is written, as an earlier first message may follow.
+    /// Adds a message. One before the part is written as well, because an earlier first message may follow.
     pub fn add(&mut self, topic: &str, time_ns: u64, bytes: u64) -> Result<(), RecordingError> {
         self.seen += 1;
         let begin_ns = self.begin_ns.map_or(time_ns, |begin_ns| begin_ns.min(time_ns));
@@ -110,7 +105,7 @@ impl<W: Write> Writer<W> {
         self.file.write_all(&entry.to_bytes()).map_err(RecordingError::Unwritable)
     }
 
-    /// The index of a topic, which is new if this is its first message.
+    /// Index of a topic, which is added with its first message.
     fn index_of(&mut self, topic: &str, time_ns: u64, bytes: u64) -> Result<u32, RecordingError> {
         if let Some(index) = self.indices.get(topic) {
             return Ok(*index);
@@ -129,18 +124,16 @@ impl<W: Write> Writer<W> {
         Ok(index as u32)
     }
 
-    /// Notes the topics of a file, with messages or without.
     pub fn knows(&mut self, topics: impl Iterator<Item = String>) {
         self.known.extend(topics);
     }
 
-    /// Everything is in the file.
     pub fn flushed(mut self) -> Result<Self, RecordingError> {
         self.file.flush().map_err(RecordingError::Unwritable)?;
         Ok(self)
     }
 
-    /// The messages of the part's times, which are among those that were written, into another file.
+    /// Copies the messages within the part's times to another file.
     pub fn within<V: Write>(
         self,
         written: impl Iterator<Item = io::Result<ScheduleEntry>>,
@@ -159,7 +152,7 @@ impl<W: Write> Writer<W> {
         Ok(part)
     }
 
-    /// Nothing of the part was written.
+    /// Error for a part without messages.
     fn nothing(&self) -> RecordingError {
         let topics = counted(self.known.len(), "topic");
         match self.part.is_all() {
@@ -173,7 +166,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// A topic that is asked for and not in the recording.
+    /// Fails if a requested topic is not in the recording.
     fn check_topics(&self) -> Result<(), RecordingError> {
         let mut asked = self.part.topics.iter();
         let Some(missing) = asked.find(|topic| !self.known.contains(*topic)) else { return Ok(()) };
@@ -187,7 +180,7 @@ impl<W: Write> Writer<W> {
         )))
     }
 
-    /// What was written; file, size, hash and schedule are not known here.
+    /// Describes what was written, without file, size, hash and schedule, which are not known here.
     pub fn finish(mut self, speed: f64) -> Result<Recording, RecordingError> {
         self.file.flush().map_err(RecordingError::Unwritable)?;
         self.check_topics()?;
@@ -215,7 +208,6 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Writes the file of topics.
 pub fn keep(recording: &Recording) -> io::Result<()> {
     let file = BufWriter::new(File::create_new(Recording::files(&recording.schedule).0)?);
     serde_json::to_writer(file, recording).map_err(io::Error::other)

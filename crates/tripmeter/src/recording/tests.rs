@@ -1,4 +1,4 @@
-//! Recordings made with the library's writer: read back as written, and refused with the reason where they are bad.
+//! Recordings made with the library's writer: read back as written, or refused with the reason.
 
 use super::compression::unpacked_bytes;
 use super::*;
@@ -19,13 +19,13 @@ const MESSAGES: [Message; 7] = [
     ("/camera", 20, 70_000),
     ("/imu", 5_000_010, 320),
     ("/switch", 6_000_000, 5),
-    // As a recorder that has several threads may write it.
+    // Out of order, as a recorder with several threads may write it.
     ("/imu", 0, 330),
     ("/camera", 33_000_020, 71_000),
     ("/switch", 6_000_000, 0),
 ];
 
-/// With a topic that has no message, and two channels of one topic.
+/// MCAP file with an additional topic without messages, and two channels of one topic.
 fn written(options: WriteOptions, messages: &[Message]) -> Vec<u8> {
     let mut file = Cursor::new(Vec::new());
     let mut writer = options.create(&mut file).unwrap();
@@ -78,7 +78,7 @@ fn open_bytes(bytes: &[u8], speed: f64) -> Result<Opened, CliError> {
     opened(&WrittenRecording { speed: Some(speed), ..asked(&[&file]) })
 }
 
-/// Topic, nanoseconds after [`START_NS`], and bytes of every message that is played.
+/// Topic, nanoseconds after [`START_NS`], and bytes of every message played.
 fn played(recording: &Recording) -> Vec<(&str, u64, u32)> {
     let entries = std::fs::read(Recording::files(&recording.schedule).1).unwrap();
     let entries = entries.as_chunks().0.iter().map(|entry| ScheduleEntry::from_bytes(*entry));
@@ -205,7 +205,7 @@ fn an_interruption_ends_the_reading() {
     assert_eq!(error.code, exit::INTERRUPTED, "{error}");
 }
 
-/// Messages that are zstd frames, as rosbag2 writes them with compression mode MESSAGE, and its metadata first or last.
+/// File whose messages are zstd frames, as by rosbag2 in compression mode MESSAGE, with its metadata first or last.
 fn with_compressed_messages(format: &str, encoding: &str, has_sizes: bool, is_first: bool) -> Vec<u8> {
     let yaml =
         format!("version: 9\nstorage_identifier: mcap\ncompression_format: {format}\ncompression_mode: MESSAGE\n");
@@ -356,7 +356,7 @@ fn a_part_of_a_recording_has_the_topics_and_the_seconds_that_are_asked_for() {
     let (messages, recording) = found(&["/camera", "/silent"], None, None);
     assert_eq!(messages, of(&[("/camera", 20), ("/camera", 33_000_020)]));
     assert_eq!((recording.start_ns, recording.silent_topics, recording.messages), (START_NS + 20, 1, 2));
-    // The first message of the recording stands behind others in the file. A part ends before its last second.
+    // The earliest message follows others in the file. A part excludes its last second.
     let (messages, recording) = found(&[], Some(0.005), Some(0.033_000_02));
     assert_eq!(messages, of(&[("/imu", 5_000_010), ("/switch", 6_000_000), ("/switch", 6_000_000)]));
     assert_eq!((recording.start_ns, recording.duration_ns), (START_NS + 5_000_010, 999_990));
@@ -379,7 +379,6 @@ fn a_part_of_a_recording_has_the_topics_and_the_seconds_that_are_asked_for() {
     );
 }
 
-/// Whatever a file holds, it is read or refused in one line.
 #[test]
 fn damaged_bytes_and_random_bytes_never_panic() {
     let mut random = fastrand::Rng::with_seed(11);

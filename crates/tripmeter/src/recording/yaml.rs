@@ -1,12 +1,11 @@
-//! Two kinds of values of the YAML that rosbag2 writes: a scalar of a key, and a list of scalars. It writes each on a line of
-//! its own; all else is passed over.
+//! Scalars and lists of scalars in rosbag2's YAML. It writes each key on its own line; anything else is ignored.
 
-/// Scalar behind the first `key:` that begins a line.
+/// Scalar after the first `key:` that begins a line.
 pub fn scalar<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| value_of(line, key)).map(plain)
 }
 
-/// Scalars of the list behind the first `key:` that begins a line; `None` if there is no such key.
+/// List of scalars after the first `key:` that begins a line; `None` if there is no such key.
 pub fn list<'a>(text: &'a str, key: &str) -> Option<Vec<&'a str>> {
     let mut lines = text.lines().skip_while(|line| value_of(line, key).is_none());
     let inline = plain(value_of(lines.next()?, key)?);
@@ -21,7 +20,7 @@ fn value_of<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.trim_start().strip_prefix(key)?.strip_prefix(':')
 }
 
-/// Without blanks and quotes around it.
+/// Strips surrounding blanks and quotes.
 fn plain(value: &str) -> &str {
     let value = value.trim();
     let within = |quote: char| value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));

@@ -1,4 +1,4 @@
-//! Two sides measured in pairs, and two experiments compared run by run.
+//! `ab`: two sides measured in pairs; and two experiments compared run by run.
 
 use crate::common::{
     Finished, LONGEST, Running, Tripmeter, alone, folder, manifest, manifest_so_far, repository, say, traces,
@@ -11,11 +11,11 @@ use tempfile::TempDir;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, RunStatus, SCHEMA_VERSION};
 
-/// Small: a run takes little more than its start.
+/// Flags for which a run takes little longer than its start.
 const SMALL: [&str; 11] =
     ["-q", "-n", "3", "--payloads", "64k", "--wait", "block", "--attempts", "1", "--loss-timeout", "15"];
-/// Each of the three messages after the path proof is kept back. On a busy machine one of the three without it
-/// may take as long, but not two, so that the median stays far below.
+/// Delays each of the three messages after the path proof. On a busy machine, one of the three may take as long without
+/// a stall, but not two, so the median stays far below.
 const SLOW: &str = "inmem?stall=33:200ms,34:200ms,35:200ms";
 
 pub fn ab(place: &TempDir, words: &[&str]) -> Tripmeter {
@@ -30,12 +30,11 @@ pub fn list<'a>(value: &'a Value, name: &str) -> &'a Vec<Value> {
     value[name].as_array().unwrap()
 }
 
-/// It ran to its end, whatever the verdict.
+/// True if it completed, whatever the verdict.
 pub fn is_judged(finished: &Finished) -> bool {
     matches!(finished.code, Some(0 | 1))
 }
 
-/// The verdict on the median of the only payload.
 fn verdict_on_median(made: &Value) -> &str {
     let median = list(made, "comparisons").iter().find(|one| one["statistic"] == "p50");
     median.unwrap()["verdict"].as_str().unwrap()
@@ -49,7 +48,7 @@ fn one_transport_against_itself_has_pairs_in_random_order_and_intervals() {
     let more = ["--wait", "block", "--attempts", "1", "--loss-timeout", "15", "--keep-samples", "2"];
     let words = [&words[..], &more].concat();
     let done = ab(&place, &words).run();
-    // The verdict is the machine's affair here.
+    // The verdict depends on the machine.
     assert!(matches!(done.code, Some(0 | 1)), "{done:?}");
     let done = done.says(&["round 8, 2/2"]).clean();
     let results = place.path().join("r");
@@ -125,7 +124,7 @@ fn rounds_are_made_until_the_effect_would_be_seen_or_the_budget_is_spent() {
     assert!(spent.unwrapped().contains("not enough for +2.1 %"), "{}", spent.stdout);
     assert_eq!(manifest(&place.path().join("spent")).plan.rounds, 10);
 
-    // How many are enough depends on the machine: ten rounds are written as a kill could have left them.
+    // The sufficient number depends on the machine, so ten rounds are written as a kill could have left them.
     let words = [&[SLOW, SLOW, "--budget", "600", "--effect", "99%", "-o", "enough"][..], &SMALL].concat();
     let mut killed = ab(&place, &words).start();
     let results = place.path().join("enough");
@@ -156,17 +155,16 @@ fn rounds_are_made_until_the_effect_would_be_seen_or_the_budget_is_spent() {
     assert!(made["rounds_needed"].as_u64().is_some_and(|needed| needed <= 10), "{made}");
 }
 
-/// What there is of a run so far.
 fn so_far(results: &Path) -> Option<Manifest> {
     manifest_so_far(results)
 }
 
-/// Kills the leader of a run from the second round on, once more if that one had come to its end; returns the round that
-/// failed.
+/// Kills the leader of a run from the second round on, and of later runs if it had already ended; returns the failed
+/// round.
 fn kill_a_leader(running: &mut Running, results: &Path) -> u32 {
     let (mut killed, mut failed) = (0, 0);
     running.until("a failed run", |running| {
-        // Of the run that the manifest names last, as it is the leader before and after.
+        // If one process leads before and after, it belongs to the run that the manifest names last.
         let leader = traces::workers(running.pid()).leader;
         let Some(manifest) = so_far(results) else { return false };
         let runs = &manifest.sub_experiments;
@@ -179,7 +177,7 @@ fn kill_a_leader(running: &mut Running, results: &Path) -> u32 {
             && traces::workers(running.pid()).leader == Some(leader)
         {
             killed = runs.len();
-            // It may have ended just now.
+            // The leader may have ended just now.
             let _ = Command::new("kill").arg("-KILL").arg(leader.to_string()).output().expect("kill is installed");
         }
         false
@@ -214,7 +212,7 @@ fn a_failing_side_is_reported_and_its_rounds_are_in_no_verdict() {
     let done = ab(&place, &[&damaged[..], &rest].concat()).run().with(75).clean();
     assert!(done.unwrapped().contains("messages came damaged") && done.stdout.contains("FAILED: B"), "{}", done.stdout);
 
-    // Only while its path is proven.
+    // Damage during the path proof only.
     let damaged = ["inmem", "inmem?damage_body=10,20", "--rounds", "6", "--touch", "full", "-o", "proof"];
     let done = ab(&place, &[&damaged[..], &["--loss-timeout", "1"], &rest].concat()).run().with(75).clean();
     assert!(
@@ -244,7 +242,7 @@ fn what_was_measured_before_a_kill_is_judged() {
     assert!(done.unwrapped().contains("INTERRUPTED") && made(&place.path().join("s"))["status"] == "interrupted");
 }
 
-/// Sides in the order of their measurement, with the medians of what was measured.
+/// Sides in measurement order, with the medians measured.
 fn measured(results: &Path) -> Vec<(u32, String, Vec<f64>)> {
     let manifest = manifest(results);
     let medians = |cells: &[tripmeter_model::manifest::PayloadResult]| {
@@ -291,7 +289,7 @@ fn what_is_killed_anywhere_goes_on_in_the_order_of_its_seed() {
             assert_eq!(ended.code, None, "it was killed");
             let before = if results.join("manifest.json").exists() { measured(&results) } else { Vec::new() };
             assert_eq!(order(&before), expected[..before.len()], "the order after {kills} kills");
-            // Killed between its verdict and its last word.
+            // Killed between its verdict and its end.
             if results.join("ab.json").exists() && made(&results)["status"] == "complete" {
                 break;
             }
@@ -319,14 +317,14 @@ fn what_was_killed_before_its_verdict_was_written_is_judged_by_the_same_command(
     let words = [&["inmem", SLOW, "--rounds", "6", "--seed", "7", "-o", "r"], &SMALL[..]].concat();
     assert!(is_judged(&ab(&place, &words).run()));
     let (results, judged) = (place.path().join("r"), made(&place.path().join("r")));
-    // As it is after the last round, when the manifest says that all is measured.
+    // State after the last round, when the manifest says that everything is measured.
     let unjudged = fs::read_to_string(results.join("ab.json")).unwrap();
     let unjudged = unjudged.replacen("\"status\": \"complete\"", "\"status\": \"running\"", 1);
     let of_tomorrow =
         unjudged.replacen(&format!("\"schema_version\": \"{SCHEMA_VERSION}\""), "\"schema_version\": \"3.0\"", 1);
     fs::write(results.join("ab.json"), of_tomorrow).unwrap();
     ab(&place, &words).run().with(65).one_line(&["ab.json' has schema version 3.0"]);
-    // As long as that of many pairs.
+    // As large as with many pairs.
     fs::write(results.join("ab.json"), unjudged + &" ".repeat(5 << 20)).unwrap();
     assert_eq!(made(&results)["status"], "running");
     assert!(is_judged(&ab(&place, &words).run().clean()));
@@ -391,7 +389,7 @@ fn each_side_has_its_own_plugins_and_environment() {
         fs::create_dir(place.path().join(side)).unwrap();
         fs::copy(&built, place.path().join(side).join("tripmeter_example.so")).unwrap();
     }
-    // The dynamic linker leaves a file for each process that has this.
+    // With these variables the dynamic linker leaves a file for each process.
     let traces = place.path().join("linked").display().to_string();
     let variables = [("LD_DEBUG", "files"), ("LD_DEBUG_OUTPUT", &traces)];
     let [first, second] = variables.map(|(name, value)| format!("{name}={value}"));
@@ -408,7 +406,7 @@ fn each_side_has_its_own_plugins_and_environment() {
         variables.map(|(name, value)| (name.to_owned(), value.into())).into_iter().collect();
     assert_eq!((&made["a"]["environment"], &made["b"]["environment"]), (&serde_json::json!({}), &expected.into()));
     let files = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    // A leader and a follower in each round, and what asks for a description; of B alone.
+    // A leader and a follower per round, and the process that reads the description; of B alone.
     let count = files.filter(|name| name.starts_with("linked.")).count();
     assert!((12..24).contains(&count), "{count}");
 
@@ -424,7 +422,7 @@ fn libraries_that_only_one_side_loaded_are_reported_and_a_search_path_without_ef
     let place = folder();
     let other = place.path().join("other");
     fs::create_dir(&other).unwrap();
-    // Which every program made by rustc loads.
+    // A library that every program made by rustc loads.
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let mut files = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
     let copy = other.join("libgcc_s.so.1");
@@ -510,7 +508,7 @@ fn experiments_with_several_rounds_are_compared_run_by_run() {
     let done = compare("fast", "slow", &[]).with(75);
     assert!(done.unwrapped().contains("it, round 1 of the results: 2 messages came damaged"), "{}", done.stdout);
     compare("fast", "slow", &["--allow-damage"]).with(1);
-    // Of the first round, two states have the proof: when it was made, and at the end.
+    // Two records of the first round have the proof: one made with the proof, one at the end.
     fs::write(&trials, measured.replacen("\"verdict\":\"proven\"", "\"verdict\":\"failed\"", 2)).unwrap();
     let done = compare("fast", "slow", &[]).with(75);
     assert!(done.unwrapped().contains("FAILED: it, round 1 of the results: its path proof failed"), "{}", done.stdout);

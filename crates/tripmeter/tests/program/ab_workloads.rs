@@ -1,4 +1,4 @@
-//! `ab` under every workload: by which figures its sides are judged.
+//! `ab` with every workload: the figures that its sides are judged by.
 
 use crate::ab::{ab, is_judged, list, made};
 use crate::common::{Finished, Tripmeter, alone, folder, manifest};
@@ -6,7 +6,6 @@ use crate::recording::{drive, write};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The figures that six pairs of a workload are judged by.
 fn judged(place: &TempDir, output: &str, words: &[&str]) -> (String, Finished) {
     let usual = ["inmem", "-q", "--payloads", "1k", "--attempts", "1", "--loss-timeout", "15", "--rounds", "6"];
     let done = ab(place, &[&usual[..], words, &["-o", output]].concat()).run();
@@ -55,11 +54,11 @@ fn every_workload_is_judged_by_its_headline_or_by_the_figures_that_are_named() {
     let (figures, done) = compared("named", &named);
     assert_eq!(figures, "service_ns.p50");
     assert!(done.stdout.contains("not compared: loss_share at 1k"), "{done:?}");
-    // The figures are the same for all commands that judge.
+    // All commands that judge use these figures.
     for (results, figure) in [("publish", "response_ns.p99"), ("throughput", "received_rate_hz")] {
         let judges = |words: &[&str]| {
             let done = Tripmeter::new(words).at(place.path()).run();
-            // A busy machine misses a rate. `check` has a limit of it, and so may still pass.
+            // A busy machine misses a rate. `check` has a limit for the rate, so it may still pass.
             let may_fail = words[0] == "compare" && done.stdout.contains("RATE MISSED");
             assert!(done.code == Some(i32::from(may_fail)) && done.stdout.contains(figure), "{done:?}");
         };
@@ -92,7 +91,7 @@ fn percentiles_of_too_few_samples_are_named_by_all_that_judge() {
     says(judge(&["check", "all/r", "--limits", "limits.csv"]));
 }
 
-/// Nothing writes and reads 20 GB in a second.
+/// The rate is missed because nothing writes and reads 20 GB in a second.
 #[test]
 fn a_rate_that_a_side_missed_fails_unless_it_is_compared_itself() {
     let _alone = alone();
@@ -118,7 +117,7 @@ fn a_rate_that_a_side_missed_fails_unless_it_is_compared_itself() {
     assert!(limits.stderr.contains("left out of 'r': 'a': RATE MISSED at 1M 20000hz"), "{limits:?}");
     let named = ["--figures", "achieved_rate_hz", "-o", "named"];
     let done = ab(&place, &[&words[..], &few, &named].concat()).run();
-    // Of two like sides the rate itself may be found to differ.
+    // Even with equal sides, the rate itself may be judged different.
     assert!(is_judged(&done) && done.stdout.contains("achieved_rate_hz"), "{done:?}");
 }
 
@@ -157,7 +156,6 @@ fn both_sides_replay_one_recording() {
     let recording = manifest.plan.recording.as_ref().unwrap();
     assert_eq!((recording.speed, recording.messages), (4.0, messages.len() as u64));
     assert_eq!(manifest.sub_experiments.len(), 12);
-    // What is not of a recording is refused.
     let refused = |more: &[&str], parts: &[&str]| {
         ab(&place, &[&words[..], more, &["-o", "x"]].concat()).run().with(64).one_line(parts);
     };

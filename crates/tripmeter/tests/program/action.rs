@@ -1,4 +1,4 @@
-//! The scripts of `action.yml`, with what GitHub sets.
+//! Scripts of `action.yml`, in an environment like GitHub's.
 
 use crate::common::{alone, folder, repository};
 use std::collections::BTreeMap;
@@ -10,7 +10,6 @@ use std::process::{Command, Stdio};
 const EXPERIMENT: &str = "payloads = \"1k\"\nsamples = 50\nfloor = false\nattempts = 1\n\n[[sub_experiment]]\n\
                           transport = \"inmem\"\nname = \"it\"\nwait = \"block\"\n";
 
-/// How a script ended.
 #[derive(Debug)]
 struct EndedStep {
     code: Option<i32>,
@@ -19,7 +18,6 @@ struct EndedStep {
     stderr: String,
 }
 
-/// A job on a runner.
 struct Job {
     place: tempfile::TempDir,
 }
@@ -35,7 +33,6 @@ impl Job {
         self.place.path().join(name)
     }
 
-    /// Runs a script of the action; returns how it ended, and all outputs so far.
     fn step(&self, script: &str, variables: &[(&str, &str)]) -> (EndedStep, BTreeMap<String, String>) {
         let temporary = self.path("temp");
         fs::create_dir_all(&temporary).unwrap();
@@ -56,7 +53,6 @@ impl Job {
         (done, outputs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 
-    /// Measures into a folder of this name.
     fn measure(&self, name: &str) -> String {
         let variables = [("INPUT_RUN", "it.toml"), ("INPUT_ROUNDS", "6"), ("INPUT_ARGUMENTS", "-q --raw none")];
         let (done, outputs) = self.step("measure.sh", &variables);
@@ -73,7 +69,6 @@ impl Job {
     }
 }
 
-/// Every latency becomes so many times as long.
 fn slowed(results: &str, times: f64) {
     let trials = Path::new(results).join("trials.jsonl");
     let lines = fs::read_to_string(&trials).unwrap();
@@ -108,7 +103,7 @@ fn a_job_measures_compares_and_fails_where_it_became_slower() {
     let summary = job.summary();
     assert!(summary.contains("| it | 1k |") && summary.contains("passed"), "{summary}");
 
-    // More than any stall of a busy machine, so that no round of one is among the other's.
+    // Longer than any stall of a busy machine, so that the rounds of both do not overlap.
     slowed(&new, 10_000.0);
     let (done, outputs) = job.step("judge.sh", &[("RESULTS", &new), ("REFERENCE", &old)]);
     assert!(
@@ -126,7 +121,7 @@ fn a_job_measures_compares_and_fails_where_it_became_slower() {
     assert_eq!(job.step("finish.sh", &[("EXIT_CODE", "1")]).0.code, Some(1));
     assert_eq!(job.step("finish.sh", &[("EXIT_CODE", "1"), ("INPUT_FAIL", "false")]).0.code, Some(0));
 
-    // The other way round it is no finding.
+    // The opposite direction is not a finding.
     let (_, outputs) = job.step("judge.sh", &[("RESULTS", &old), ("REFERENCE", &new)]);
     assert_eq!(outputs["exit-code"], "0");
     let limits = job.path("limits.csv");
@@ -135,7 +130,7 @@ fn a_job_measures_compares_and_fails_where_it_became_slower() {
     fs::write(&limits, row).unwrap();
     let (_, outputs) = job.step("judge.sh", &[("RESULTS", &old), ("REFERENCE", ""), ("INPUT_LIMITS", "limits.csv")]);
     assert_eq!((outputs["result"].as_str(), outputs["exit-code"].as_str()), ("failed", "1"));
-    // What failed while measuring has no figures, and fails the job nevertheless.
+    // A failed measurement has no figures, but still fails the job.
     let failed = [("RESULTS", old.as_str()), ("REFERENCE", &new), ("MEASURE_CODE", "75")];
     let (done, outputs) = job.step("judge.sh", &failed);
     assert_eq!((outputs["result"].as_str(), outputs["exit-code"].as_str()), ("incomplete", "75"), "{done:?}");

@@ -1,4 +1,4 @@
-//! A hostile user beside runs (`tests/security`), and what results keep of secrets.
+//! A hostile user during runs (`tests/security`), and secrets in results.
 
 use crate::common::{Tripmeter, built, folder, repository, say};
 use std::fs;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tripmeter_model::exit;
 
-/// Measures these variants in namespaces of their own, with the hostile user from before each run to its end. `None`, with a
-/// message, where there can be no such namespaces.
+/// Measures variants in separate namespaces, with the hostile user active before and during each run. `None`, with a
+/// message, if there can be no namespaces.
 fn attacked(variants: &[&str]) -> Option<Output> {
     let isolated = repository().join("scripts/isolated.sh");
     if !Command::new(&isolated).arg("--check").status().unwrap().success() {
@@ -24,7 +24,6 @@ fn attacked(variants: &[&str]) -> Option<Output> {
     Some(attack.output().unwrap())
 }
 
-/// Each variant was measured, and nothing was found.
 fn are_unharmed(variants: &[&str]) {
     let Some(output) = attacked(variants) else { return };
     let [said, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
@@ -38,12 +37,12 @@ fn are_unharmed(variants: &[&str]) {
 #[test]
 fn a_hostile_user_neither_reads_nor_changes_nor_stops_what_is_built_in() {
     are_unharmed(&["shm/ring", "uds/datagram", "uds/stream", "mq/queue", "pipe/fifo", "tcp/loopback", "udp/loopback"]);
-    // Whose socket is not connected.
+    // Its socket is not connected.
     are_unharmed(&["udp/loopback --publishers 2"]);
 }
 
-/// One of each kind: sockets of a library, TLS, a broker, shared memory that a library makes for everybody, discovery, and
-/// a library that waits for those who connect and say nothing.
+/// One transport per mechanism: a library's sockets, TLS, a broker, open shared memory, discovery, and a library that
+/// waits for silent peers.
 #[test]
 fn nor_what_libraries_carry() {
     let variants = [
@@ -62,7 +61,7 @@ fn nor_what_libraries_carry() {
     }
 }
 
-/// A clone that is mounted below `/tmp`, as by `scripts/isolated.sh`, is changed by other tests while a run is attacked.
+/// `scripts/isolated.sh` mounts the clone below `/tmp`, where other tests change it during an attacked run.
 #[test]
 fn files_of_a_mounted_clone_are_not_of_the_run() {
     let isolated = repository().join("scripts/isolated.sh");
@@ -82,7 +81,6 @@ fn files_of_a_mounted_clone_are_not_of_the_run() {
     assert!(output.status.success() && said.contains("uds/datagram: "), "{said}{errors}");
 }
 
-/// All files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
@@ -103,7 +101,7 @@ fn results_keep_nothing_of_the_environment() {
     }
 }
 
-/// Every way by which a secret could come into results: variables, settings on the command line and in a file, hosts.
+/// Covers every way into results: variables, settings on the command line and in a file, and hosts.
 #[test]
 fn what_results_would_keep_must_not_be_a_secret() {
     let refused = |words: &[&str], parts: &[&str]| {
@@ -119,7 +117,7 @@ fn what_results_would_keep_must_not_be_a_secret() {
         refused(&["ab", "uds", "uds", "--env-b", &variable], &[&format!("{key} sounds like a secret")]);
     }
     refused(&["ab", "uds", "uds", "--env-a", "PROXY=http://me:hunter2@proxy"], &["a user with a password"]);
-    // Whether there is such a setting or such a system, or not: what cannot run here is noted in results.
+    // Also for unknown settings and systems, because results also list what cannot run.
     for transport in ["uds?password=hunter2", "nothing?api_key=hunter2", "mqtt?host=me:hunter2@broker"] {
         refused(&["ping", "shm", transport], &["results keep it", "a file or the environment"]);
     }
@@ -133,8 +131,8 @@ fn what_results_would_keep_must_not_be_a_secret() {
     }
 }
 
-/// Has another user take names in namespaces of our own, and measures there; `after` is run then, if it was refused. `None`, with
-/// a message, where that cannot be done.
+/// Lets another user take names in separate namespaces, and measures there; if refused, runs `after`. `None`, with a
+/// message, if that is not possible.
 fn with_taken(take: &str, measured: &str, after: &str) -> Option<(Option<i32>, String)> {
     let isolated = repository().join("scripts/isolated.sh");
     let system = measured.split(['/', '?']).next().unwrap();
@@ -153,11 +151,10 @@ fn with_taken(take: &str, measured: &str, after: &str) -> Option<(Option<i32>, S
     Some((output.status.code(), text(&output.stdout) + &text(&output.stderr)))
 }
 
-/// Fixed names of RouDi that another user has taken end a run of iceoryx at once, with the name and its owner; a link is not
-/// followed, and nothing is left.
+/// The error of the run names the taken file and its owner; a link is not followed, and nothing is left behind.
 #[test]
 fn names_of_roudi_that_a_stranger_took_are_named() {
-    // The last is of the main group.
+    // The last name belongs to the main group.
     let names =
         ["/tmp/roudi", "/tmp/roudi.lock", "/tmp/iox-unique-roudi.lock", "/dev/shm/iceoryx_mgmt", "/dev/shm/root"];
     let cases = names.map(|name| (format!(": > {name}"), name.to_owned()));
@@ -173,10 +170,10 @@ fn names_of_roudi_that_a_stranger_took_are_named() {
     }
 }
 
-/// A run finds a domain of Fast DDS no name of which another user has taken. One that it is to use all the same is refused.
+/// A run chooses a domain without taken names. A domain requested explicitly is refused.
 #[test]
 fn names_of_fast_dds_that_a_stranger_took_are_avoided_or_named() {
-    // Of domain 0, whose flows begin there, and of domain 4.
+    // Names of domain 0, where the search begins, and of domain 4.
     let take = ": > /dev/shm/fastdds_port7000; : > /dev/shm/fastdds_port7001; : > /dev/shm/sem.fastdds_port8411_mutex; \
                 : > /dev/shm/fastrtps_port8411";
     for (measured, refused) in [

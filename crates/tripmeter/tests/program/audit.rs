@@ -1,4 +1,4 @@
-//! The audit of a run, in its manifest and under its table.
+//! Audit of a run, in its manifest and below its table.
 
 use crate::common::{Tripmeter, folder, manifest};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Messages, calls and round trips in bursts, beside a rate: how many there are, when each was due, and what stands where.
+//! Messages, calls and round trips in bursts and at a rate: their number, due times, and place in the output.
 
 use crate::common::samples::{received_ns, sample_rows};
 use crate::common::{Tripmeter, alone, folder, manifest};
@@ -12,7 +12,6 @@ const SIZES: [u64; 2] = [4, 7];
 const GAP_NS: u64 = 5_000_000;
 const LINKS: usize = 2;
 
-/// A row of samples.
 struct Row {
     trial: u32,
     link: usize,
@@ -37,12 +36,12 @@ fn rows(results: &Path, name: &str, is_call: bool) -> Vec<Row> {
     sample_rows(results, name).into_iter().map(row).collect()
 }
 
-/// Loads of the trials, and the rows of all, of a good run at 500 Hz and in both bursts.
+/// Loads of the trials, and all rows, of a good run at 500 Hz and in both bursts.
 fn measured(pattern: &str, links: &[&str], name: &str) -> (Vec<OfferedLoad>, Vec<Row>) {
     let output = folder();
     let words = ["ping", "-q", "--wide", "uds", "--no-floor", "--wait", "block", "--payloads", "64", "--warmup", "3"];
     let pace = ["-n", "22", "--rate", "500", "--demand", "4,7", "--recovery", "5", "--pattern", pattern];
-    // On a busy machine no message is late, and nothing is measured again.
+    // No message is late on a busy machine, and nothing is measured again.
     let steady = ["--attempts", "1", "--loss-timeout", "15", "-o", output.path().to_str().unwrap()];
     let run = Tripmeter::new(words.iter().chain(&pace).chain(&steady).chain(links)).run();
     let finished = run.with(exit::GOOD).clean();
@@ -58,7 +57,7 @@ fn measured(pattern: &str, links: &[&str], name: &str) -> (Vec<OfferedLoad>, Vec
     (loads, rows(output.path(), name, pattern != "channel"))
 }
 
-/// Checks that all messages came, each due with its burst, and that `kept` holds for the rows of a link in each trial.
+/// Checks that all messages came, each due with its burst, and that `kept` holds for the rows of each link and trial.
 fn check(loads: &[OfferedLoad], rows: &[Row], links: usize, kept: impl Fn(&[Row])) {
     let burst = |size| OfferedLoad::Burst(Burst { size, gap_ns: GAP_NS });
     assert_eq!(loads, [OfferedLoad::Rate { hz: 500.0 }, burst(SIZES[0]), burst(SIZES[1])]);
@@ -81,7 +80,7 @@ fn check(loads: &[OfferedLoad], rows: &[Row], links: usize, kept: impl Fn(&[Row]
                 assert!(is_due, "{trial} {link} {index}: {} {intended}", row.intended_ns);
                 assert_eq!(row.trial as usize, trial + 1);
             }
-            // As many are due together, and so far apart, as the load says.
+            // Size and spacing of the bursts are those of the load.
             let due: Vec<&[Row]> = rows.chunk_by(|a, b| b.intended_ns - a.intended_ns <= 1).collect();
             let (last, whole) = due.split_last().unwrap();
             assert!(whole.iter().all(|burst| burst.len() == demand) && last.len() <= demand, "{trial} {link}");

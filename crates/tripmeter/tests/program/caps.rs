@@ -1,5 +1,5 @@
-//! Time caps: they leave time to measure after a warm-up, hold by the clock in every pattern, and leave a mark; what got no
-//! message is an exit code.
+//! Time caps: they leave time to measure after a warm-up, hold in every pattern, and are marked in the results. A load
+//! without messages sets the exit code.
 
 use crate::common::figures::count;
 use crate::common::{Finished, Tripmeter, alone, at_once, folder, manifest};
@@ -19,7 +19,6 @@ fn run(words: &[&str], output: &Path) -> Finished {
     Tripmeter::new(words.iter().chain(&fixed).chain(&[output.to_str().unwrap()])).run()
 }
 
-/// The only cell, of a run that came to its end.
 fn cell(words: &[&str]) -> PayloadResult {
     let output = folder();
     run(words, output.path()).with(exit::GOOD).clean();
@@ -56,7 +55,7 @@ fn a_warm_up_that_would_eat_the_cap_leaves_time_to_measure() {
 #[test]
 fn a_cap_holds_whatever_is_due_or_left_of_a_burst() {
     let _alone = alone();
-    // Each message keeps the follower busy for 2 ms, so that all would take half an hour.
+    // Each message keeps the follower busy for 2 ms, so all would take half an hour.
     let cases: [&[&str]; 6] = [
         &["publish", "inmem?delay=2ms", "--demand", MANY, "--recovery", "5"],
         &["publish", "inmem?delay=2ms", "--rate", "100000"],
@@ -109,7 +108,7 @@ fn a_payload_without_a_message_is_an_exit_code_and_green_nowhere() {
     let _alone = alone();
     for pattern in ["publish", "call"] {
         let output = folder();
-        // Over before the first message is due.
+        // The cap ends before the first message is due.
         let words = [pattern, "inmem", "--rate", "100", "-n", "50", "--payloads", "64", "--time-cap", "0.001"];
         let finished = run(&words, output.path()).with(exit::PARTIAL);
         let why = "nothing was measured at 64: time cap: 0 of 1 offered loads; raise --time-cap";

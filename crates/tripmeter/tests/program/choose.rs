@@ -1,5 +1,3 @@
-//! Which transport for a workload.
-
 use crate::common::{Tripmeter, alone, folder, manifest};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -18,7 +16,7 @@ fn transports_are_ranked_under_the_workload_and_so_are_the_results() {
     let words = ["inmem", "shm", "-n", "20", "--rounds", "6", "--attempts", "1", "-q", "--max-loss", "50%", "-o", "r"];
     let done = choose(&place, &words).run();
     let measured = manifest(&place.path().join("r"));
-    // A machine that stands still for a moment misses the rate, and what has missed it has failed.
+    // A machine that stalls briefly misses the rate, and that transport has failed.
     let has_missed = |system: &str| {
         let of = measured.sub_experiments.iter().filter(|sub| sub.name.starts_with(system));
         of.flat_map(|sub| &sub.cells).flat_map(|cell| &cell.trials).any(|trial| trial.rate_missed)
@@ -80,7 +78,7 @@ fn the_budget_bounds_the_messages_and_the_experiment_can_be_printed() {
     let place = folder();
     let printed = choose(&place, &["shm", "inmem", "--budget", "40", "--print"]).run().with(0);
     let samples = printed.stdout.lines().find_map(|line| line.strip_prefix("samples = ")?.parse::<u64>().ok()).unwrap();
-    // 12 runs of 2 s and their messages.
+    // 12 runs of 2 s, and their messages.
     assert!((20..=400).contains(&samples), "{printed:?}");
     for part in ["pattern = \"channel\"", "rounds = 6", "1024"] {
         assert!(printed.stdout.contains(part), "{part}: {printed:?}");

@@ -1,4 +1,4 @@
-//! The command line, as far as nothing is measured.
+//! The command line without measuring.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ struct CheckInfoRead {
     name: String,
 }
 
-/// The program in a folder of its own, where no plugins lie beside it.
+/// Program in a separate folder, without plugins next to it.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -21,14 +21,14 @@ fn program() -> &'static Path {
         std::fs::create_dir_all(&folder).unwrap();
         let (program, link) = (folder.join("tripmeter"), new.path().join("tripmeter"));
         std::fs::hard_link(env!("CARGO_BIN_EXE_tripmeter"), &link).unwrap();
-        // At once, as other tests run it meanwhile.
+        // Atomically, because other tests run it at the same time.
         std::fs::rename(&link, &program).unwrap();
         program
     })
 }
 
 fn tripmeter(args: &[&str]) -> Output {
-    // No plugins of this machine: neither beside the program nor in the user's folder.
+    // Without plugins of this machine: neither next to the program nor in the user's folder.
     Command::new(program())
         .args(args)
         .env("XDG_DATA_HOME", "/nowhere")
@@ -46,7 +46,6 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The command prints data and succeeds.
 #[track_caller]
 fn prints(args: &[&str]) -> String {
     let output = tripmeter(args);
@@ -54,7 +53,7 @@ fn prints(args: &[&str]) -> String {
     stdout(&output)
 }
 
-/// The command fails with this code, prints no data, and says each of `parts` in one line.
+/// Checks that the command fails with `code`, prints no data, and writes one line with all `parts`.
 #[track_caller]
 fn fails(args: &[&str], code: i32, parts: &[&str]) {
     let output = tripmeter(args);
@@ -74,7 +73,6 @@ fn file(folder: &TempDir, name: &str, text: &str) -> String {
     file.display().to_string()
 }
 
-/// A shared library from C text.
 fn library(folder: &TempDir, name: &str, text: &str) -> String {
     let source = file(folder, &format!("{name}.c"), text);
     let library = folder.path().join(format!("tripmeter_{name}.so"));
@@ -182,7 +180,7 @@ fn values_out_of_bounds_are_refused_before_anything_starts() {
 
 #[test]
 fn a_payload_larger_than_shared_memory_is_refused() {
-    // Our own shared memory holds many chunks per direction, so this is more than a tmpfs of half the memory has.
+    // Shared memory has many chunks per direction, so this exceeds a tmpfs of half the memory.
     let depth = "shm?depth=1024";
     fails(&["ping", depth, "--payloads", "1G"], 64, &["transport 'shm?depth=1024'", "1073741824"]);
 }
@@ -213,7 +211,7 @@ fn presets_are_listed_and_printed_as_files_that_can_be_run() {
     let text = prints(&["run", "iceperf", "--print"]);
     let folder = tempfile::tempdir().unwrap();
     let copy = file(&folder, "mine.toml", &text);
-    // As a file, too, it does without iceoryx, which is not to be found here.
+    // A file also skips iceoryx, which is not found here.
     assert!(prints(&["run", &copy, "--print"]).contains("iceoryx"));
     let alone = file(&folder, "alone.toml", "[[sub_experiment]]\ntransport = \"iceoryx\"\n");
     fails(&["run", &alone], 69, &["'iceoryx' is not available: not built", "`tripmeter install iceoryx`"]);
@@ -271,7 +269,7 @@ fn man_pages_are_made_of_every_command() {
     assert!(ping.contains(".TH") && ping.contains("follow"), "{ping}");
 }
 
-/// The program as a package installs it, away from the sources.
+/// Program as installed by a package, away from the sources.
 struct Installed {
     program: PathBuf,
     transports: PathBuf,
@@ -302,7 +300,6 @@ fn install_prints_what_it_would_do() {
     let (said, text) = (stderr(&output), "plugins (iceoryx, grpc, http, ros2) are built from the project's sources");
     assert_eq!(output.status.code(), Some(69), "{said}");
     assert!(said.contains(text) && said.contains("have them (tripmeter-iceoryx, tripmeter-web), name"), "{said}");
-    // A plugin that a package brought is there.
     std::fs::write(installed.transports.join("tripmeter_http.so"), "").unwrap();
     let output = run(&["install", "http", "--dry-run"]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), "everything is there\n"));
@@ -311,7 +308,7 @@ fn install_prints_what_it_would_do() {
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("Python packages of ecal") && said.contains("build-transports.sh': iceoryx ecal"), "{said}");
-    // Of all systems, those that no package has are left out.
+    // With --all, systems without a package are left out.
     let sidecars = format!("{source}/transports");
     for folder in std::fs::read_dir(sidecars).unwrap() {
         let folder = folder.unwrap();
@@ -347,7 +344,7 @@ fn plugins_are_built_to_where_the_program_finds_them() {
     assert!(code == Some(0) && said.contains(plugin.parent().unwrap().to_str().unwrap()), "{said}");
     assert!(plugin.exists(), "{said}");
     assert_eq!(run(&installed.program, &[]), (Some(0), "everything is there\n".to_owned()));
-    // Where the program was built, it finds what is built beside it.
+    // In the build folder, the program finds the plugins built there.
     std::fs::remove_file(&plugin).unwrap();
     let build = sources.path().join("target/debug");
     std::fs::create_dir_all(&build).unwrap();
@@ -480,7 +477,7 @@ fn a_plugin_that_crashes_or_ends_takes_nothing_with_it() {
     fails(&["list", "--plugin", &crashing], 69, &["crashed (signal: 11", "describe itself", "\"my last words\""]);
     let ending = library(&folder, "ending", &at_load("exit(0)"));
     fails(&["list", "--plugin", &ending], 69, &["ended without an answer (exit status: 0)"]);
-    // Found in a folder, they are listed with the reason, and all others are there.
+    // Plugins found in a folder are listed with the reason, next to all others.
     let output = Command::new(program()).args(["list"]).env("TRIPMETER_TRANSPORTS", folder.path()).output().unwrap();
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

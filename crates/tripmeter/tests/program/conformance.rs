@@ -1,16 +1,14 @@
-//! The suite of `tripmeter-conformance` for every transport in `transports/`, built in or as plugin. Nothing is registered
-//! here.
+//! Conformance suite for every transport in `transports/`, built in or plugin, without registration here.
 //!
-//! With `TRIPMETER_REQUIRE_ALL=1` a transport that is missing is a failure; without, its test says `SKIPPED:`. With
-//! `TRIPMETER_NIGHTLY=1` what differs only in ways that others show too is measured as well.
+//! With `TRIPMETER_REQUIRE_ALL=1` a missing transport is a failure; otherwise its test prints `SKIPPED:`. With
+//! `TRIPMETER_NIGHTLY=1`, combinations that add little coverage are measured as well.
 
 use crate::common::{is_nightly, is_required, plugin_folders, say};
 use tripmeter_conformance::{Known, Suite, SuiteError};
 
-/// A part of the suite.
 type Part = fn(&Suite, &Known) -> Result<Vec<String>, SuiteError>;
 
-/// Tries that part with the system, if it is here.
+/// Runs a part of the suite for a system, if it is available.
 #[track_caller]
 fn holds(system: &str, part: Part) {
     let environment =
@@ -31,7 +29,6 @@ fn holds(system: &str, part: Part) {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// Makes the tests of these systems.
 macro_rules! systems {
     ($($test:ident $system:literal)*) => {
         mod contract {
@@ -52,5 +49,4 @@ macro_rules! systems {
     };
 }
 
-// Calls it with the folders of `transports/`.
 include!(concat!(env!("OUT_DIR"), "/systems.rs"));

@@ -1,4 +1,4 @@
-//! Files of samples and histograms of which a part is gone: at the end of a line, so that nothing looks cut off.
+//! Sample and histogram files truncated at the end of a line, so that nothing looks cut off.
 
 use crate::common::{Tripmeter, alone, folder};
 use std::fs;
@@ -9,7 +9,7 @@ use tripmeter_model::{VERSION, exit};
 
 const NAME: &str = "uds_stream_block";
 
-/// Round trips of two payloads, and all that is kept of them.
+/// Round trips of two payloads, with all files.
 fn measured(more: &[&str]) -> (TempDir, PathBuf) {
     let place = folder();
     let words = ["ping", "uds/stream", "-q", "--wait", "block", "-n", "40", "--payloads", "16,32", "--no-floor"];
@@ -19,7 +19,7 @@ fn measured(more: &[&str]) -> (TempDir, PathBuf) {
     (place, results)
 }
 
-/// As if it had been killed when all payloads were finished.
+/// Makes the results look killed after all payloads were finished.
 fn make_killed(results: &Path) {
     let file = results.join("manifest.json");
     let mut manifest: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
@@ -31,7 +31,7 @@ fn make_killed(results: &Path) {
     fs::write(trials, kept.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
 }
 
-/// Leaves the lines of a file that are kept.
+/// Removes all lines for which `is_kept` is false.
 fn keep_lines(file: &Path, is_kept: impl Fn(usize, &str) -> bool) {
     let text = fs::read_to_string(file).unwrap();
     let kept: String =
@@ -72,7 +72,7 @@ fn a_run_is_not_resumed_if_files_of_finished_payloads_lack_lines() {
     resume().with(exit::GOOD);
 }
 
-/// A program in the place of `tripmeter_parquet` that copies.
+/// Replacement for `tripmeter_parquet` that copies the file.
 fn copying(place: &Path) -> String {
     let plugins = place.join("plugins");
     fs::create_dir_all(&plugins).unwrap();
@@ -107,7 +107,7 @@ fn samples_are_exported_and_drawn_whole_or_not_at_all() {
     assert_eq!(fs::read_to_string(place.path().join(&made)).unwrap(), whole);
     assert!(!place.path().join("parquet/round-01").exists(), "it has no samples any more");
 
-    // What a kill has left behind them does not count, and that is not exported.
+    // Rows that a kill left at the end do not count, and are not exported.
     for more in ["2,9,16,all,1,ok,,1,,2\n", "2,9,16,all,1", "1,1,16,all,1,ok,,1,,2\n"] {
         fs::write(&path, format!("{whole}{more}")).unwrap();
         COMMANDS.iter().for_each(|command| drop(run(command).with(exit::GOOD)));
@@ -122,7 +122,7 @@ fn samples_are_exported_and_drawn_whole_or_not_at_all() {
     for command in COMMANDS {
         run(command).with(exit::DATA).one_line(&[&file, "lacks samples of finished payloads: 10 of trial 1"]);
     }
-    // Beside others it is missing; a folder without any was copied without them.
+    // Missing next to other sample files, it is an error. A folder without samples counts as copied without them.
     fs::remove_file(&path).unwrap();
     for command in COMMANDS {
         run(command).with(exit::DATA).one_line(&[&file, "40 of trial 1, 40 of trial 2; it is not there"]);

@@ -1,4 +1,4 @@
-//! The example for writers of transports: built out of tree against the headers alone, measured by the unchanged program.
+//! Example for authors of transports: built out of tree against the headers alone, measured by the unchanged program.
 
 use crate::common::{Tripmeter, alone, folder, manifest, repository};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{RunStatus, Verdict};
 
-/// Builds the example with only the headers beside it, after a change of its text, in this folder; returns the plugin.
+/// Builds the example, with its text changed, next to the headers alone; returns the plugin.
 fn built_by_itself(folder: &Path, change: impl Fn(&str) -> String) -> String {
     let (sources, header) = (folder.join("sources"), folder.join("include"));
     for (from, to) in [("examples/c-transport", &sources), ("crates/abi/include", &header)] {
@@ -85,7 +85,7 @@ fn a_plugin_that_lies_is_found_out_when_it_is_checked() {
     let place = crate::common::folder();
     let [empty, other, gone, needs] =
         ["empty.so", "other.so", "libgone.so", "needs.so"].map(|name| place.path().join(name).display().to_string());
-    // Of the other class: 32 bit here.
+    // Of the other ELF class: 32 bit here.
     let mut header = std::fs::read(&plugin).unwrap();
     header[4] = 3 - header[4];
     std::fs::write(&empty, "").unwrap();

@@ -1,4 +1,4 @@
-//! Where the time of a message goes, on transports whose answer is known.
+//! `explain` on transports whose time is known.
 
 use crate::common::{Tripmeter, alone, folder, has_several_cpus, is_required, say};
 use serde_json::Value;
@@ -16,19 +16,17 @@ fn of<'a>(found: &'a Value, transport: &str) -> &'a Value {
     all.iter().find(|one| one["transport"] == transport).unwrap_or_else(|| panic!("{transport}: {found:#}"))
 }
 
-/// Ways to wait that are looked at beside the one that was asked for: `poll` only where no CPU is shared.
+/// Waits examined in addition to the requested one: `poll` only if no CPU is shared.
 fn looked_at() -> &'static [&'static str] {
     if has_several_cpus() { &["poll", "block"] } else { &["block"] }
 }
 
-/// The share of a part in the time of a message.
 fn share(found: &Value, wait: &str, part: &str) -> f64 {
     let waits = found["waits"].as_array().unwrap();
     let parts = &waits.iter().find(|one| one["wait"] == wait).unwrap_or_else(|| panic!("{wait}: {found:#}"))["parts"];
     parts[part].as_f64().unwrap() / parts["total_ns"].as_f64().unwrap()
 }
 
-/// System calls per message that succeeded.
 fn calls(found: &Value) -> f64 {
     let calls = found["system_calls"].as_array().unwrap_or_else(|| panic!("{found:#}"));
     calls.iter().map(|call| call["calls"].as_f64().unwrap()).sum()
@@ -56,7 +54,7 @@ fn system_calls_are_those_that_a_transport_makes() {
             let bytes: f64 =
                 uds["system_calls"].as_array().unwrap().iter().map(|call| call["bytes"].as_f64().unwrap()).sum();
             assert!((bytes / 2048.0 - 1.0).abs() < 0.05, "{uds:#}");
-            // To wait without polling is a call.
+            // A wait without polling takes a call.
             assert!(calls(shm) < if has_several_cpus() { 0.2 } else { 4.0 }, "{shm:#}");
         }
         Some(why) => {
@@ -84,7 +82,7 @@ fn system_calls_are_those_that_a_transport_makes() {
     let exported = Tripmeter::new(["export", "r", "--format", "bencher"]).at(place.path()).run().with(0);
     assert!(exported.stdout.contains(&format!("uds_datagram_{wait} at 1k")), "{exported:?}");
     assert!(!exported.stdout.contains("_stamped") && !exported.stdout.contains("_calls"), "{exported:?}");
-    // Its own page stays.
+    // The folder's own page is kept.
     let refused = Tripmeter::new(["report", "r"]).at(place.path()).run().with(64);
     assert!(refused.stderr.contains("is the page of `tripmeter explain`; name another file"), "{refused:?}");
     Tripmeter::new(["report", "r", "-o", "p.html"]).at(place.path()).run().with(0);
@@ -93,7 +91,7 @@ fn system_calls_are_those_that_a_transport_makes() {
 #[test]
 fn an_injected_delay_shows_in_the_call_that_has_it() {
     let _alone = alone();
-    // Longer than a thread waits for its turn on a busy machine; a path proof of large messages has few.
+    // Longer than a thread waits for a CPU on a busy machine; with large messages the path proof has few.
     let names = ["inmem/queue?stall_sender=every:1:20ms", "inmem/queue?delay=20ms"];
     let (found, _place) = explained(&[names[0], names[1], "-n", "12", "--payload", "64k", "--no-floor"], 0);
     let [sending, receiving] = names.map(|name| of(&found, name));

@@ -1,5 +1,5 @@
-//! `export` for other programs, and the verdict documents that it takes. `tests/check_exports.py` has each format read by
-//! the program that it is for.
+//! `export` for other programs, and the verdicts that it takes. `tests/check_exports.py` lets the target program read
+//! each format.
 
 use crate::common::{Tripmeter, alone, folder, manifest, repository, say};
 use serde_json::Value;
@@ -10,7 +10,6 @@ use std::process::Command;
 use tripmeter_model::VERSION;
 use tripmeter_model::verdict::{FigureVerdict, JudgingCommand, OverallResult, VerdictDocument};
 
-/// Short rounds of `inmem` into the folder `r`.
 fn measure(place: &Path) {
     let words = ["ping", "inmem", "-q", "-n", "300", "--payloads", "1k,16k", "--rounds", "4", "--no-floor", "-o", "r"];
     let fixed = ["--wait", "block", "--raw", "none", "--attempts", "1", "--loss-timeout", "15"];
@@ -56,19 +55,18 @@ fn commands_that_judge_print_one_kind_of_document_and_exports_take_it() {
     assert_eq!((threshold.result, threshold.false_discovery_rate), (OverallResult::Passed, None));
     assert!(threshold.figures.iter().all(|row| row.old == row.new), "{threshold:?}");
 
-    // The figures in another order, or what there is to sort by.
+    // Another order of the figures, or an error that lists the columns.
     let wrong = run(&["compare", "r", "r", "--sort", "nope"]).with(64);
     wrong.one_line(&["no table has a column 'nope'; there are payload_bytes ('payload')", "ratio", "--sort"]);
     for words in [&["compare", "r", "r"][..], &["history", "."]] {
         run(&[words, &["--sort", "p99", "--json"]].concat()).with(64).one_line(&["--sort", "--json"]);
     }
-    // There is no change, and so no table.
+    // Without a change there is no table.
     run(&["history", ".", "--sort", "change"]).with(0);
     let text = run(&["compare", "r", "r", "--sort", "figure:desc"]).with(0).stdout;
     assert!(text.find("rtt_half_ns.p99").unwrap() < text.find("rtt_half_ns.p50").unwrap(), "{text}");
 
     run(&["limits", "r", "-o", "limits.csv"]).with(0);
-    // `-` is standard output.
     let printed = run(&["limits", "r", "-o", "-"]).with(0).stdout;
     assert_eq!(printed, std::fs::read_to_string(place.path().join("limits.csv")).unwrap());
     let [named, usual] = [&["-o", "-"][..], &[]].map(|to| run(&[&["export", "r", "--format", "bencher"], to].concat()));
@@ -96,7 +94,6 @@ fn commands_that_judge_print_one_kind_of_document_and_exports_take_it() {
     assert!(github.starts_with("::error title=inmem_queue_block failed%3A 1k rtt_half_ns.p50::failed: "), "{github}");
     let summary = fs::read_to_string(place.path().join("summary.md")).unwrap();
     assert!(summary.starts_with("## Tripmeter: failed\n"), "{summary}");
-    // Of other results, it is refused.
     fs::create_dir(place.path().join("other")).unwrap();
     let manifest = fs::read_to_string(place.path().join("r/manifest.json")).unwrap();
     let other = manifest.replacen("\"started\": \"20", "\"started\": \"21", 1);
@@ -121,7 +118,7 @@ fn commands_that_judge_print_one_kind_of_document_and_exports_take_it() {
 
 #[test]
 fn a_program_for_parquet_of_another_version_is_named_with_both() {
-    // One of the right version may be in the folder beside the program.
+    // A matching version may be in the folder next to the program.
     let usual = ["target/transports", "target/debug/transports"].map(|folder| repository().join(folder));
     if usual.iter().any(|folder| folder.join("tripmeter_parquet").exists()) {
         return say("SKIPPED: another tripmeter_parquet is installed");
@@ -246,7 +243,7 @@ fn the_reader_of_openmetrics_says_why_a_machine_cannot_build_it() {
         let (code, text) = build();
         assert!(code == Some(69) && text.starts_with(&format!("{version} is too old; version 1.")), "{code:?} {text}");
     }
-    // Go is new enough, and what fails is not the lack of modules.
+    // Go is new enough, and the failure is not a lack of modules.
     let refuses = "#!/bin/sh\ncase $1 in env) echo go99.0 ;; build) exit 2 ;; esac\n";
     fs::write(&compiler, refuses).unwrap();
     assert_eq!(build().0, Some(2));

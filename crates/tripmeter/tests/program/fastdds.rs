@@ -1,5 +1,5 @@
-//! What is special about Fast DDS: who is refused because of its security, its profiles, and what is left of it after a
-//! kill. Skipped with a message where its plugin is missing.
+//! Fast DDS: peers refused by its security, its profiles, and remains after a kill. Skipped with a message if its
+//! plugin is missing.
 
 use crate::common::traces::signal;
 use crate::common::{Tripmeter, alone, built, folder, is_nightly, manifest, transports};
@@ -13,15 +13,13 @@ use tripmeter_abi::{
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Counts, Verdict};
 
-/// Who is let in is connected by then, on a busy machine, too.
+/// Time by which an authorized peer is connected, even on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
-/// The plugin, if it is here.
 fn plugin() -> Option<PathBuf> {
     built("fastdds")
 }
 
-/// Options of one end in `scratch`.
 fn options(plugin: &Plugin, scratch: &Path, role: Role, settings: &[(&str, &str)]) -> NodeOptions {
     let defaults = plugin.description().settings.into_iter();
     let mut all: BTreeMap<String, String> = defaults.map(|setting| (setting.name, setting.default)).collect();
@@ -44,7 +42,6 @@ fn options(plugin: &Plugin, scratch: &Path, role: Role, settings: &[(&str, &str)
     }
 }
 
-/// Opens a node and connects its link; returns once `done` says so.
 fn join(plugin: &Plugin, options: &NodeOptions, time: Duration, done: impl FnOnce()) -> tripmeter_abi::Result<()> {
     let mut node = plugin.open(options)?;
     let mut link = node.link(&LinkOptions { index: 0, callback: None })?;
@@ -53,7 +50,7 @@ fn join(plugin: &Plugin, options: &NodeOptions, time: Duration, done: impl FnOnc
     Ok(())
 }
 
-/// What comes of an unauthorized peer that comes to a true pair with this security.
+/// Result of an unauthorized peer that joins a true pair with this security.
 fn attempt_access(
     plugin: &Plugin,
     security: &str,
@@ -112,14 +109,14 @@ fn a_secured_run_proves_that_unauthorized_peers_are_refused() {
         let rest = ["--payloads", "16,16k", "--attempts", "1", "--loss-timeout", "15"];
         Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
         let proof = manifest(folder.path()).sub_experiments[0].path_proof.clone().unwrap();
-        // Not visible where others use the loopback at the same time.
+        // Not visible if others use the loopback at the same time.
         assert_ne!(proof.verdict, Verdict::Failed, "{proof:?}");
         let refused: Vec<_> = proof.unauthorized_peers.iter().map(|trial| trial.refused).collect();
         assert_eq!(refused, [Some(true); 2], "{proof:?}");
     }
 }
 
-/// Fast DDS's own format, with `participant` inside the participants and `qos` inside the QoS of writers and readers.
+/// Profile in Fast DDS's own format, with `participant` inside the participants and `qos` inside the QoS of both ends.
 fn profile(participant: &str, qos: &str) -> String {
     let mut profiles = String::new();
     for role in ["pub", "sub"] {
@@ -193,7 +190,6 @@ fn a_profile_that_is_none_is_refused_in_one_line() {
     }
 }
 
-/// Shared memory of Fast DDS that is there now.
 fn shared_memory() -> BTreeSet<String> {
     let names = std::fs::read_dir("/dev/shm").unwrap().flatten().map(|entry| entry.file_name());
     names.map(|name| name.to_string_lossy().into_owned()).filter(|name| name.contains("fastrtps")).collect()
@@ -236,14 +232,14 @@ fn nothing_is_left_of_killed_processes() {
     }
 }
 
-/// Fast DDS does without a socket whose port is taken, and finds nobody.
+/// Fast DDS works without a socket whose port is taken, and then finds no peer.
 #[test]
 fn ports_of_a_domain_that_are_taken_are_named() {
     let _alone = alone();
     if plugin().is_none() {
         return;
     }
-    // Ports of domain 100, whichever are free: who has the others is there as well.
+    // Ports of domain 100 that are free; others are held by somebody else.
     let hold = |ports: std::ops::Range<u16>| -> Vec<UdpSocket> {
         ports.filter_map(|port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).ok()).collect()
     };
@@ -259,7 +255,8 @@ fn ports_of_a_domain_that_are_taken_are_named() {
     }
 }
 
-/// A reader of shared data acknowledges a sample and then reads it in place: a writer that does not wait overwrites it.
+/// A reader of shared data acknowledges a sample before reading it in place, so a writer that does not wait overwrites
+/// it.
 #[test]
 fn a_reliable_stream_of_data_sharing_waits_for_its_readers_and_overwrites_nothing() {
     let _alone = alone();

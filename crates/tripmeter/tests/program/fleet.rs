@@ -1,4 +1,4 @@
-//! One command on several hosts: namespaces of this machine, each with an sshd of its own (`scripts/hosts.sh`).
+//! `fleet`: one command on several hosts, which are namespaces of this machine, each with an sshd (`scripts/hosts.sh`).
 
 use crate::common::{alone, manifest, repository, say};
 use crate::hosts::{Lab, good, text};
@@ -6,7 +6,7 @@ use std::path::Path;
 use tripmeter_model::fleet::{Fleet, FleetState};
 use tripmeter_model::manifest::RunStatus;
 
-/// Writes `$R/HOSTS.toml` with hosts `h1` to `h$1`, and has `fleet` measure little.
+/// Writes `$R/HOSTS.toml` with hosts `h1` to `h$1`, and defines `fleet` with short measurements.
 const START: &str = r#"
 hosts() { for number in $(seq 1 "$1"); do printf '[[hosts]]\nname = "h%s"\n' "$number"; done >"$R/HOSTS.toml"; }
 fleet() { "$T" fleet "$R/HOSTS.toml" "$@"; echo "code $?"; }
@@ -33,7 +33,6 @@ fn codes(said: &str, expected: &[u8]) {
     assert_eq!(codes, expected, "{said}");
 }
 
-/// Names of the jobs in a state.
 fn names(fleet: &Fleet, state: FleetState) -> Vec<String> {
     fleet.jobs.iter().filter(|job| job.state == state).map(tripmeter_model::fleet::FleetJob::name).collect()
 }

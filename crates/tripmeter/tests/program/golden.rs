@@ -1,9 +1,10 @@
-//! Files as released versions of the program wrote them are read by this one, and so are files of a later minor version, with fields
-//! that nobody knows yet; files of another major version are refused. Results have their test in `metrics.rs`.
+//! Files written by released versions are read by this one, and so are files of a later minor version, with unknown
+//! fields. Files of another major version are refused. Results have their test in `metrics.rs`.
 //!
-//! A new major version adds a folder to `golden/` and keeps the others as long as they are read. These were written by
-//! `explain inmem uds/stream -n 100 --no-spin`, by `check RESULTS --limits limits.csv --json`, and by `fleet hosts.toml --mode
-//! hosts -- ping uds -n 50 --payloads 1k --no-spin --no-report`.
+//! A new major version adds a folder to `golden/` and keeps the others as long as they can be read. Commands that wrote
+//! these: `explain inmem uds/stream -n 100 --no-spin`, `check RESULTS --limits limits.csv --json`, and `fleet
+//! hosts.toml
+//! --mode hosts -- ping uds -n 50 --payloads 1k --no-spin --no-report`.
 
 use crate::common::{Tripmeter, folder};
 use std::fs;
@@ -14,7 +15,7 @@ fn golden(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(path)
 }
 
-/// The text as it is, as a later minor version might write it, and of the next major version.
+/// The text unchanged, of a later minor version, and of the next major version.
 fn versions(text: &str, key: &str, version: &str) -> [String; 3] {
     let (major, _) = version.split_once('.').unwrap();
     let next = major.parse::<u32>().unwrap() + 1;
@@ -24,7 +25,6 @@ fn versions(text: &str, key: &str, version: &str) -> [String; 3] {
     [text.to_owned(), text.replace(&written, &later), text.replace(&written, &format!("\"{key}\": \"{next}.0\""))]
 }
 
-/// Puts the results of the golden folder there.
 fn put_results(place: &Path) {
     for folder in ["", "samples", "histograms"] {
         fs::create_dir_all(place.join(folder)).unwrap();
@@ -81,7 +81,7 @@ fn a_fleet_of_this_major_version_goes_on() {
     let hosts = golden("fleet-1.0/hosts.toml").display().to_string();
     let measured = ["ping", "uds", "-n", "50", "--payloads", "1k", "--no-spin", "--no-report"];
     let output = place.path().display().to_string();
-    // All are measured: no host is reached.
+    // All are already measured: no host is contacted.
     let fleet =
         || Tripmeter::new([&["fleet", &hosts, "-o", &output, "--mode", "hosts", "--"][..], &measured].concat()).run();
     let [as_it_is, later, next] = versions(&text, "schema_version", "1.0");

@@ -1,4 +1,4 @@
-//! A payload whose hand-over probe changes is measured again, and every attempt is kept.
+//! Retries of a payload when the core-to-core probe changes; every attempt is kept.
 
 use crate::common::samples::{all_samples, sample_payloads};
 use crate::common::traces::{Workers, signal, workers};
@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::Command;
 use tripmeter_model::manifest::{Manifest, ModeChange, PayloadResult};
 
-/// At 500 per second, five seconds for each attempt: as long a test has to move the workers.
+/// Five seconds per attempt at 500 per second: the time that a test has to move the workers.
 const MESSAGES: usize = 2500;
 
-/// How many payloads are finished by the manifest, and are not measured again.
+/// Number of payloads that the manifest lists as finished and that are not retried.
 fn cells(results: &Path) -> usize {
     let is_last = |cell: &PayloadResult| cell.handover_changed.is_none() || cell.earlier_attempts.len() == 2;
     let first = |so_far: Manifest| {
@@ -42,7 +42,7 @@ fn moving(results: &Path) -> (Running, u32) {
     (run, found.leader.unwrap())
 }
 
-/// Whether there are two CPUs, so that a process can be moved.
+/// True if there are two CPUs, so that a process can be moved.
 fn can_move() -> bool {
     let can = tripmeter_engine::os::allowed_cpus().len() > 1;
     if !can {
@@ -51,8 +51,8 @@ fn can_move() -> bool {
     can
 }
 
-/// Both workers are moved to one CPU while the second payload is measured, as a migration would: the probe afterwards
-/// waits for the scheduler, as do the probes of all further attempts.
+/// Both workers are moved to one CPU while the second payload is measured, as in a migration. The probe afterwards then
+/// waits for the scheduler, and so do the probes of all retries.
 #[test]
 fn a_migration_is_noticed_and_no_attempt_is_lost() {
     if !can_move() {
@@ -84,7 +84,7 @@ fn a_migration_is_noticed_and_no_attempt_is_lost() {
     assert!(note.is_some_and(|line| line.contains("measured again 2 times")), "{}", finished.stdout);
 }
 
-/// What was written of an attempt is moved when the next one begins: without that one it is no finished payload.
+/// The files of an attempt are moved when the next one starts. If that one is killed, the payload is unfinished.
 #[test]
 fn a_payload_whose_next_attempt_was_broken_off_is_measured_again() {
     if !can_move() {

@@ -1,5 +1,4 @@
-//! Files that somebody else has made to do harm: paths in place of names, links, FIFOs, too much of anything, text that a
-//! terminal acts on.
+//! Malicious files: paths in place of names, links, FIFOs, excessive sizes, and text that a terminal acts on.
 
 use crate::common::{Finished, Tripmeter, folder, plugin, repository, transports};
 use serde_json::{Value, json};
@@ -13,11 +12,11 @@ use tripmeter_abi::{Names, Setting};
 use tripmeter_model::exit;
 use tripmeter_model::sidecar::Sidecar;
 
-/// What is measured in [`measured`].
+/// Sub-experiment of [`measured`].
 const NAME: &str = "uds_stream_block";
 const LIMITS: &str = "Experiment type,Bytes,Median,99%,Max\n";
 
-/// A folder with the results of a small experiment of payloads 16 and 32 in `results`.
+/// Folder with the results of a small experiment of payloads 16 and 32 in `results`.
 fn measured() -> TempDir {
     let place = folder();
     let words = "ping uds/stream -q --raw eprosima --wait block -n 20 --payloads 16,32 --no-floor -o results";
@@ -25,7 +24,6 @@ fn measured() -> TempDir {
     place
 }
 
-/// Changes the manifest in a folder of results.
 fn change(results: &Path, change: impl FnOnce(&mut Value)) {
     let file = results.join("manifest.json");
     let mut manifest: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
@@ -33,7 +31,7 @@ fn change(results: &Path, change: impl FnOnce(&mut Value)) {
     fs::write(file, manifest.to_string()).unwrap();
 }
 
-/// Changes the states of the sub-experiment in a folder of results.
+/// Changes the records of the sub-experiment in a results folder.
 fn change_states(results: &Path, change: impl Fn(&mut Value)) {
     let file = results.join("trials.jsonl");
     let changed = |line: &str| {
@@ -47,7 +45,7 @@ fn change_states(results: &Path, change: impl Fn(&mut Value)) {
     fs::write(file, lines).unwrap();
 }
 
-/// Leaves what a kill leaves while the second payload is written to `trials.jsonl`.
+/// Leaves the state of a kill while the second payload is written to `trials.jsonl`.
 fn killed_after_one_payload(results: &Path) {
     change(results, |manifest| {
         (manifest["status"], manifest["ended"], manifest["results"]) = (json!("running"), json!(null), json!(0));
@@ -63,7 +61,7 @@ fn tripmeter(place: &TempDir, line: &str) -> Finished {
     Tripmeter::new(line.split(' ')).at(place.path()).run()
 }
 
-/// The same with little memory.
+/// Runs a command with little memory.
 fn in_little_memory(place: &TempDir, line: &str) -> Finished {
     Tripmeter::under(&["prlimit", "--as=800000000"], line.split(' ')).at(place.path()).run()
 }
@@ -94,7 +92,7 @@ fn a_figure_of_the_wrong_type_is_an_error_and_an_unknown_key_is_not() {
     tripmeter(&place, "show results").with(exit::GOOD);
 }
 
-/// No reader adds up more than fits: each count is refused by itself, wherever it stands.
+/// No reader may overflow when adding counts: each count is checked on its own.
 #[test]
 fn a_count_that_no_measurement_has_is_refused() {
     const MOST: u64 = 1 << 53;
@@ -165,7 +163,7 @@ fn fifo(file: &Path) {
     assert!(Command::new("mkfifo").arg(file).status().unwrap().success());
 }
 
-/// Packs so many bytes of zeros into a few.
+/// Packs this many zero bytes into a small file.
 fn packed(file: &Path, bytes: u64) {
     let line = format!("head -c {bytes} /dev/zero | gzip -1 > '{}'", file.display());
     assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
@@ -229,12 +227,12 @@ fn files_are_not_written_through_links() {
         .with(exit::CANNOT_CREATE)
         .one_line(&["is a link", "plots"]);
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
-    // What the user names may be a device.
+    // Outputs that the user names may be a device.
     let line = format!("eprosima process -c results/measurements_{NAME}.csv -o /dev/stdout");
     assert!(tripmeter(&place, &line).with(exit::GOOD).stdout.starts_with("Bytes,Samples,"));
 }
 
-/// A pipe that the user names is none of these.
+/// A pipe that the user names is allowed.
 #[test]
 fn an_experiment_is_read_from_standard_input() {
     let place = folder();
@@ -275,7 +273,7 @@ fn a_fifo_in_the_place_of_a_file_is_an_error() {
 fn what_the_manifest_does_not_list_as_finished_counts_nowhere() {
     let place = measured();
     let results = place.path().join("results");
-    // As after a kill between the rows of a payload and the manifest.
+    // State after a kill between the rows of a payload and the manifest.
     killed_after_one_payload(&results);
     let rows = crate::common::csv_payloads(&results.join(format!("measurements_{NAME}.csv")));
     assert!(rows.contains(&16) && rows.contains(&32));
@@ -292,7 +290,7 @@ fn what_the_manifest_does_not_list_as_finished_counts_nowhere() {
     let summary = results.join(format!("measurements_{NAME}_summary.csv"));
     let text = fs::read_to_string(&summary).unwrap();
     assert_eq!(text.lines().count(), 2, "{text}");
-    // A summary of all that is in the file, as it was made without the manifest.
+    // A summary of everything in the file, made without the manifest.
     let line = format!("eprosima process -c results/measurements_{NAME}.csv -o {}", summary.display());
     tripmeter(&place, &line).with(exit::GOOD);
     assert_eq!(fs::read_to_string(&summary).unwrap().lines().count(), 3);
@@ -306,7 +304,7 @@ fn a_line_that_was_cut_is_left_out_with_its_payload_if_that_does_not_count() {
     let samples = results.join(format!("measurements_{NAME}.csv"));
     let rows = fs::read_to_string(&samples).unwrap();
     let cut = |line: &str| fs::write(&samples, format!("{rows}{line}")).unwrap();
-    // All payloads are finished: what is wrong in one of them is an error.
+    // All payloads are finished, so an invalid row is an error.
     for line in ["41,32", "41,32,1.0"] {
         cut(line);
         tripmeter(&place, "eprosima process results").with(exit::DATA).one_line(&["line 42", line]);
@@ -321,7 +319,7 @@ fn a_line_that_was_cut_is_left_out_with_its_payload_if_that_does_not_count() {
         tripmeter(&place, "eprosima process results").with(exit::GOOD).says(&left_out);
         fs::remove_file(results.join(format!("measurements_{NAME}_summary.csv"))).unwrap();
     }
-    // A whole line is none that was cut.
+    // A line with a line break was not cut off.
     cut("41,32\n");
     tripmeter(&place, "eprosima process results").with(exit::DATA).one_line(&["line 42"]);
 }
@@ -372,7 +370,7 @@ fn a_resumed_run_changes_nothing_behind_a_link() {
     tripmeter(&place, "run -q --resume results").with(exit::GOOD);
 }
 
-/// Whoever made the folder may have named any.
+/// The plan's author may have named any host.
 #[test]
 fn a_resumed_run_logs_in_to_no_host_that_the_user_does_not_name() {
     let place = measured();
@@ -403,7 +401,6 @@ fn a_resumed_run_logs_in_to_no_host_that_the_user_does_not_name() {
     assert!(fs::read_to_string(&called).is_ok_and(|text| text.contains(host)), "{named:?}");
 }
 
-/// All files of a folder.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries
@@ -411,14 +408,14 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         .collect()
 }
 
-/// Results of the test plugin of that name, in `results`, of which a payload is missing, with these settings in their plan.
+/// Results of a test plugin in `results`, with one payload missing and these settings in the plan.
 fn with_settings(name: &str, settings: &[(&str, &str)]) -> (TempDir, String) {
     let (place, plugin) = (folder(), plugin(name).display().to_string());
     let words = "ping trouble -q --wait block -n 20 --payloads 16,32 --no-floor -o results --plugin";
     Tripmeter::new(words.split(' ').chain([plugin.as_str()])).at(place.path()).run().with(exit::GOOD);
     let results = place.path().join("results");
     killed_after_one_payload(&results);
-    // What is shown of the transport stays as it was.
+    // The displayed transport is unchanged.
     change(&results, |manifest| {
         for (name, value) in settings {
             manifest["plan"]["sub_experiments"][0]["transport"]["settings"][name] = json!(value);
@@ -429,7 +426,7 @@ fn with_settings(name: &str, settings: &[(&str, &str)]) -> (TempDir, String) {
     (place, plugin)
 }
 
-/// Resumes `results` and expects that they stay as they are.
+/// Checks that resuming `results` fails and changes nothing.
 fn refuses(place: &TempDir, plugin: &str, settings: &[&str], code: u8, parts: &[&str]) {
     let before = files(place.path());
     let flags = settings.iter().flat_map(|setting| ["--setting", setting]);
@@ -439,7 +436,7 @@ fn refuses(place: &TempDir, plugin: &str, settings: &[&str], code: u8, parts: &[
     assert!(files(place.path()) == before, "nothing is written, cut or made");
 }
 
-/// Whoever made the folder may have named any.
+/// The plan's author may have set anything.
 #[test]
 fn a_resumed_run_takes_no_file_and_no_host_from_its_folder() {
     let (elsewhere, host) = (folder(), "trouble?host=192.0.2.1");
@@ -457,7 +454,6 @@ fn a_resumed_run_takes_no_file_and_no_host_from_its_folder() {
     let words = ["run", "-q", "--resume", "results", "--plugin", &plugin, "--setting", host, "--setting", file];
     Tripmeter::new(words).at(place.path()).run().with(exit::GOOD).clean();
     assert!(made.exists());
-    // Nothing is missing any more, so nothing is opened.
     Tripmeter::new(&words[..6]).at(place.path()).run().with(exit::GOOD).clean();
 }
 
@@ -472,7 +468,7 @@ fn a_resumed_run_takes_what_names_nothing_from_its_folder() {
     refuses(&place, &plugin, &[], exit::DATA, &["the setting 'sides', which transport 'trouble' has not"]);
 }
 
-/// What a plugin of an older header does not declare may name anything.
+/// A setting that an older plugin does not declare may name anything.
 #[test]
 fn a_resumed_run_takes_no_setting_of_an_older_plugin_but_its_defaults() {
     let (place, plugin) = with_settings("undeclared", &[("side", "leader")]);
@@ -540,7 +536,7 @@ fn numbers_and_texts_of_a_manifest_have_limits() {
     told(&["a text of 20971520 bytes", "65536"]);
     change(&results, |manifest| manifest["plan"]["left_out"] = json!(vec![""; 1_000_000]));
     told(&["manifest.json", "elements in all, and the most are 250000"]);
-    // Each of them would be put together with each.
+    // A naive check would compare each pair.
     change(&results, |manifest| {
         let one = manifest["plan"]["sub_experiments"][0].clone();
         manifest["plan"]["sub_experiments"] = json!(vec![one; 5000]);
@@ -640,13 +636,13 @@ fn text_from_outside_cannot_act_on_a_terminal() {
         }
         assert!([stdout, stderr].concat().contains("FORGED"), "{words:?}");
     }
-    // What is for programs keeps its own way of writing it.
+    // Output for programs is escaped in its own way.
     let line = ["check", "--json", path, "--limits", limits.to_str().unwrap()];
     let json = Tripmeter::new(line).at(place.path()).run().stdout;
     assert!(serde_json::from_str::<Value>(&json).is_ok(), "{json}");
 }
 
-/// Each setting of each system that is here, in the plugin's table and in `transport.toml`.
+/// Compares each setting of each available system in the plugin's table and in `transport.toml`.
 #[test]
 fn settings_that_name_something_are_declared_twice_and_alike() {
     for system in transports() {

@@ -1,14 +1,14 @@
-//! Hosts of `--to` that say too much: whatever they say, what was measured is kept and read.
+//! Hosts of `--to` that send too much: whatever they send, the results so far are kept and readable.
 
 use crate::common::{alone, is_nightly, manifest};
 use crate::other_hosts::ScriptedHosts;
 use std::path::Path;
 use tripmeter_model::manifest::RunStatus;
 
-/// Takes the place of `tripmeter` on the host.
+/// Replacement for `tripmeter` on the host.
 const LIAR: &str =
     "#!/bin/sh\n[ \"$1\" = remote ] || exec \"$REAL\" \"$@\"\nexec python3 \"$LAB/lie.py\" \"$REAL\" \"$LAB\"\n";
-/// Carries what the true program says, and lies as the file `lie` says.
+/// Forwards the true program's output, and lies as the file `lie` says.
 const LIE: &str = r#"
 import json, subprocess, sys, time
 real, lab = sys.argv[1:]
@@ -91,7 +91,7 @@ for line in child.stdout:
         say(message)
 "#;
 
-/// A lie, its exit code, and what is said of it.
+/// A lie, its exit code, and the text of its error.
 struct Lie {
     name: &'static str,
     code: i32,
@@ -103,14 +103,14 @@ impl Lie {
         Self { name, code, says }
     }
 
-    /// A long line may also take longer than its host is waited for.
+    /// True if the error is reported. A long line may also exceed the time that its host is waited for.
     fn is_said(&self, said: &str) -> bool {
         let late = ["no `tripmeter` says its name within 30 s", "host 'a': it has said nothing for 15 s"];
         said.contains(self.says) || self.name.ends_with("-line") && late.iter().any(|late| said.contains(late))
     }
 
-    /// Exit codes that a command may have, and whether it says what the host did. `choose` judges who fails, and there is no
-    /// second payload in a recording. On a busy machine `choose` finds that a rate was missed, and `ab` that sides differ.
+    /// Allowed exit codes of a command, and true if it reports the host's error. `choose` only fails that transport,
+    /// and a recording has no second payload. On a busy machine `choose` may find a missed rate, and `ab` a difference.
     fn expected(&self, command: &str) -> (&'static [i32], bool) {
         match (command, self.code) {
             ("choose", 75) => (&[1], true),
@@ -122,7 +122,7 @@ impl Lie {
         }
     }
 
-    /// It comes after the first payload.
+    /// True if the lie comes after the first payload.
     fn is_late(&self) -> bool {
         self.code == 75
     }
@@ -141,7 +141,7 @@ const LIES: [Lie; 11] = [
     Lie::new("last-word", 0, ""),
     Lie::new("last-list", 0, ""),
 ];
-/// Lines of more than 64 MiB take long to be written.
+/// Lines of more than 64 MiB, which take long to write.
 const LONG_LINES: [Lie; 2] = [
     Lie::new("greeting-line", 69, "host 'a': it sent a message of more than 67108864 bytes, the limit of a line"),
     Lie::new("late-line", 75, "host 'a': it sent a message of more than 67108864 bytes, the limit of a line"),
@@ -160,7 +160,7 @@ fn is_told_and_kept(lie: &Lie, words: &[&str]) {
     let recording = recording.map(|file| file.display().to_string());
     let resumes = words.contains(&"--resume");
     if resumes {
-        // One payload is whole, and the other is not there.
+        // One payload is complete, the other missing.
         std::fs::write(hosts.path("lie"), "late-error").unwrap();
         let (code, said) = hosts.run(&[&["run", "mine.toml", "--no-spin"], &between[..]].concat());
         assert_eq!(code, 75, "{said}");
@@ -196,7 +196,7 @@ fn is_kept(results: &Path, lie: &Lie, words: &[&str], code: i32) {
     let found = manifest(results);
     let of = &found.sub_experiments[0];
     let payloads = of.cells.iter().filter(|cell| !cell.unfinished).count();
-    // Nothing was changed by a run that could not be resumed.
+    // A run that could not be resumed changes nothing.
     if lie.is_late() || code == 69 {
         let error = of.error.as_deref().unwrap();
         assert!(
@@ -210,7 +210,7 @@ fn is_kept(results: &Path, lie: &Lie, words: &[&str], code: i32) {
     let host = &found.environment.hosts[0];
     let is_cut = |text: &str| text.len() <= 4096 && text.ends_with(" bytes more");
     match lie.name {
-        // A resumed run has what was said at its start.
+        // A resumed run keeps the texts from its start.
         _ if words.contains(&"--resume") => {}
         "greeting" => assert!(is_cut(&host.name)),
         "texts" => assert!(is_cut(&host.environment.kernel) && is_cut(&host.there.hidden[0])),

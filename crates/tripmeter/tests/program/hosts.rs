@@ -1,4 +1,4 @@
-//! Followers on other hosts: namespaces of this machine, each with an sshd of its own (`scripts/hosts.sh`).
+//! Followers on other hosts, which are namespaces of this machine, each with an sshd (`scripts/hosts.sh`).
 
 use crate::common::samples::sample_rows;
 use crate::common::{LONGEST, Tripmeter, alone, is_required, manifest, plugin, repository, result, say};
@@ -9,7 +9,7 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::metric::Stream;
 
-/// Several hosts, and a folder for results that they do not see.
+/// Several hosts, and a results folder that they do not see.
 pub struct Lab {
     folder: TempDir,
     hosts: u32,
@@ -22,7 +22,6 @@ impl Lab {
         Self { folder, hosts, shifted: "" }
     }
 
-    /// Of which these have another clock.
     pub fn with_shifted(self, shifted: &'static str) -> Self {
         Self { shifted, ..self }
     }
@@ -31,7 +30,7 @@ impl Lab {
         self.folder.path().join(name)
     }
 
-    /// Runs this program as the command, as docs/hosts.md has it: nothing else says which program the hosts have.
+    /// Runs this program as documented in docs/hosts.md: nothing else tells which program the hosts have.
     fn run_program(&self, words: &[&str]) -> Option<Output> {
         let mut command = Command::new("timeout");
         command.arg(LONGEST.as_secs().to_string()).arg(repository().join("scripts/hosts.sh"));
@@ -40,8 +39,8 @@ impl Lab {
         Self::unless_skipped(&command.output().expect("bash is installed"))
     }
 
-    /// Runs a script in the middle of the hosts, where `$T` is the program, `$R` the folder for results, and `carried HOST`
-    /// prints how many bytes have gone to a host; `None`, with a message, if hosts cannot be made here.
+    /// Runs a script among the hosts. `$T` is the program, `$R` the results folder, and `carried HOST` prints the bytes
+    /// sent to a host. `None`, with a message, if hosts cannot be made here.
     pub fn run(&self, script: &str) -> Option<Output> {
         let script = format!("{CARRIED}{script}");
         let mut command = Command::new("timeout");
@@ -76,7 +75,7 @@ fn the_hosts_have_the_program_that_is_the_command() {
     assert!(!wide.stdout.contains("tcp/loopback"), "{wide:?}");
 }
 
-/// What has gone through our end of a host's cable.
+/// Counts the bytes sent through this end of a host's cable.
 const CARRIED: &str = r#"
         carried() { awk -v host="$1:" '$1 == host { print $10 }' /proc/net/dev; }
 "#;
@@ -85,18 +84,16 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The same in one line.
 pub fn unwrapped(bytes: &[u8]) -> String {
     text(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The script ended well.
 #[track_caller]
 pub fn good(output: &Output) {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
 }
 
-/// Every sub-experiment is whole, its path proven by what crossed the interfaces.
+/// Checks that every sub-experiment is complete, with its path proven by the interfaces' counters.
 #[track_caller]
 pub fn whole(folder: &Path) -> Manifest {
     let manifest = manifest(folder);
@@ -178,7 +175,7 @@ fn a_clock_that_is_hours_apart_is_followed() {
             let trial = &one.cells[0].trials[0];
             let p50 = |figure| trial.get(&Stream::all(), figure, Statistic::P50).unwrap().value;
             let error_ns = trial.value(&Stream::all(), Figure::ClockError).unwrap();
-            // A message cannot take longer than its round trip, nor less than nothing, but for the clocks.
+            // A message takes between zero and a round trip, within the clock error.
             let (one_way, trip) = (p50(Figure::OneWay), 2.0 * p50(Figure::RttHalf));
             assert!(-error_ns <= one_way && one_way <= trip + error_ns, "{host}: {one_way} of {trip}, {error_ns}");
         }
@@ -225,7 +222,7 @@ fn clocks_that_may_be_too_far_apart_leave_latencies_one_way_out() {
             }
             assert_eq!(trial.get(&Stream::all(), figure, Statistic::P50).is_none(), is_refused, "{place}");
             assert!(trial.value(&Stream::all(), Figure::ClockError).is_some(), "{place}");
-            // What one clock says stays: that messages came, when they were sent, and when they were answered.
+            // Times on one clock are kept: the arrival of messages, and their send and answer times.
             let received = if name == "ping" { 200 } else { trial.count(&Stream::all(), Figure::Received) };
             let rows = sample_rows(&folder, &sub.name);
             let came: Vec<_> = rows.iter().filter(|row| row.status == "ok").collect();
@@ -365,7 +362,7 @@ fn doctor_shows_other_hosts_beside_this_one_and_names_those_that_are_not_reached
     let host = &json["hosts"][0];
     assert_eq!((host["to"].as_str(), host["there"]["address"].as_str()), (Some("h2"), Some("10.77.0.2")));
     assert_eq!(host["systems"]["tcp"]["version"], env!("CARGO_PKG_VERSION"));
-    // It is one machine, whose time of day is one, too.
+    // Both hosts are one machine with one time of day.
     let [offset, error] = ["offset_ns", "error_ns"].map(|key| host["clock"][key].as_i64().unwrap());
     assert!(error > 0 && offset.abs() <= error, "{offset} {error}");
 }
@@ -405,7 +402,7 @@ fn a_program_that_is_missing_there_is_pushed_once_and_not_to_another_kind_of_cpu
         .filter(|line| line.contains("copied to 'h1' what it lacked of this program and its plugins"))
         .count();
     let codes: Vec<&str> = said.lines().filter(|line| line.starts_with("code ")).collect();
-    // What is resumed is pushed as it was begun, once its host is named again.
+    // A resumed run is pushed as at its start, once its host is named again.
     let expected = ["code 0", "code 0", "code 130", "code 64", "code 0", "code 69"];
     assert_eq!((copied, &codes[..]), (2, &expected[..]), "{said}");
     assert!(said.contains("name them again: --to h1 --push"), "{said}");

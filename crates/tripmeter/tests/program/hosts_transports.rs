@@ -8,7 +8,7 @@ use tripmeter_abi::{Pattern, Variant};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 
-/// Variants that reach other hosts, of which this holds, as words of a command.
+/// Variants that reach other hosts and are wanted, as words of a command.
 fn reaching(is_wanted: impl Fn(&Variant) -> bool) -> Vec<String> {
     let (mut here, mut missing) = (Vec::new(), Vec::new());
     for known in transports() {
@@ -144,7 +144,7 @@ fn of_a_follower_that_was_killed_there_are_no_latencies_and_of_others_they_hold(
     let error = |stream: &Stream| trial.value(stream, Figure::ClockError);
     let [all, killed, other] = [Stream::all(), Stream::follower(0), Stream::follower(1)];
     assert_eq!([&all, &killed].map(|stream| (p50(stream), error(stream))), [(None, None); 2], "{trial:?}");
-    // Its clock makes another number of ticks: taken as ours it would be off by a good part of the trial.
+    // Its clock runs at another tick rate: read as the host's own, it would be off by a large part of the trial.
     let (median, error, duration) = (p50(&other).unwrap(), error(&other).unwrap(), trial.value(&all, Figure::Duration));
     assert!(-error <= median && median < 0.1 * duration.unwrap(), "{median} {error} {duration:?}");
     let rows = sample_rows(&lab.results("r"), &manifest.sub_experiments[0].name);
@@ -179,7 +179,7 @@ fn strangers_are_refused_between_hosts() {
     }
 }
 
-/// Transports that listen while they are measured.
+/// Transports that listen while measuring.
 const LISTENING: [&str; 6] =
     ["cyclonedds/tcp", "cyclonedds/udp", "fastdds/tcp", "fastdds/udp", "mqtt/embedded", "ros2/udp"];
 
@@ -188,7 +188,7 @@ fn what_listens_takes_nothing_that_comes_to_another_address() {
     let _alone = alone();
     let transports = reaching(|_| true).join(" ");
     let lab = Lab::new(1);
-    // While the second payload and all others are measured, all is connected: for minutes, of which a few seconds are used.
+    // Everything is connected while the second and all later payloads are measured: minutes, of which seconds are used.
     let Some(output) = lab.run(&format!(
         r#"
         dropped() {{ awk -v port=":$(printf %04X "$1")\$" '$2 ~ port {{ print $NF }}' /proc/net/udp; }}
@@ -221,10 +221,10 @@ fn what_listens_takes_nothing_that_comes_to_another_address() {
     assert!(!said.contains("taken: "), "{said}");
     for line in said.lines().filter_map(|line| line.strip_prefix("sockets ")) {
         let words: Vec<&str> = line.split(' ').collect();
-        // Cyclone DDS binds to all addresses what it receives with; the kernel drops what comes to others.
+        // Cyclone DDS binds its receiving sockets to all addresses; the kernel drops packets to others.
         let is_filtered = words[0].starts_with("cyclonedds/");
         assert!(is_filtered || words[1] == words[2], "{line}");
-        // Some, as tcp, listen no more once they are connected.
+        // Some transports, such as tcp, stop listening once connected.
         assert!(words[2] != "0" || !LISTENING.contains(&words[0]), "{line}");
         assert!(words[0] != "cyclonedds/udp" || said.contains("dropped: cyclonedds/udp"), "{said}");
     }
@@ -250,7 +250,7 @@ fn both_presets_print_aimrts_tables_between_two_hosts() {
     good(&output);
     let said = text(&output.stdout);
     let rows = |system: &str| said.lines().filter(|line| line.starts_with("| ") && line.contains(system)).count();
-    // Of mqtt 6 rows are channels, and 6 calls.
+    // mqtt has 6 rows of channels and 6 of calls.
     let each = ["mqtt/", "zenoh/", "grpc/", "http/"].map(rows);
     assert_eq!(each, [12, 6, 6, 6], "{said}");
     for column in ["Topic num", "QPS", "Avg Latency (us)", "Max Latency (us)", "Loss Rate (%)"] {
@@ -287,9 +287,9 @@ fn a_recording_is_replayed_to_another_host() {
     }
 }
 
-/// What the slow way of [`a_slow_way_there_is_in_the_latency_of_that_way_only`] lets through at once, in bytes.
+/// Bytes that the slow direction of [`a_slow_way_there_is_in_the_latency_of_that_way_only`] passes at once.
 const BURST: u64 = 4000;
-/// Its bits per second.
+/// Bits per second of the slow direction.
 const BITS: u64 = 2_000_000;
 
 #[test]
@@ -320,7 +320,7 @@ fn a_slow_way_there_is_in_the_latency_of_that_way_only() {
         assert!(error_ns <= 1e7, "a fifth of what the slow way takes; {name}: {error_ns}");
         (2.0 * p50(Figure::RttHalf), p50(Figure::OneWay))
     });
-    // The bucket fills while a message comes back, and then its first bytes are free.
+    // The bucket refills while a message returns, so the first bytes of each message pass freely.
     let least_ns = (16_384 - BURST) as f64 * 8.0 / BITS as f64 * 1e9;
     let [free, there, back] = measured;
     assert!(there.1 > least_ns && there.0 > least_ns && back.0 > least_ns, "{measured:?} {least_ns}");

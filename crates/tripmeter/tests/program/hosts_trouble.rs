@@ -1,4 +1,4 @@
-//! Hosts that lack something, or go away (`scripts/hosts.sh`).
+//! Hosts that lack something, or disappear (`scripts/hosts.sh`).
 
 use crate::common::{alone, manifest, plugin};
 use crate::hosts::{Lab, good, text, whole};
@@ -74,7 +74,7 @@ fn a_host_that_goes_away_ends_its_sub_experiment_and_what_was_measured_before_st
         }
         assert_eq!(first.cells[0].payload_bytes, 1024, "the payload before is kept");
         let under_way = first.cells.get(1).map(|cell| cell.trials[0].count(&Stream::all(), figure));
-        // What came there is not known; what came back is.
+        // Arrivals at the lost host are unknown; answers are known.
         match figure {
             Figure::Lost => assert_eq!(under_way, None, "{name}"),
             _ => assert!(under_way.is_some_and(|count| count > 0), "{name}: {under_way:?}"),

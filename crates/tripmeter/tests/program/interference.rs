@@ -1,4 +1,4 @@
-//! A load beside a measurement, and real-time scheduling.
+//! Interfering load, and real-time scheduling.
 
 use crate::common::figures::value;
 use crate::common::traces::{marked, signal};
@@ -13,7 +13,6 @@ use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{PayloadResult, RunStatus};
 
-/// A thread of a process, and how it is scheduled.
 struct Thread {
     process: u32,
     name: String,
@@ -21,13 +20,12 @@ struct Thread {
     priority: u32,
 }
 
-/// All threads of the workers of a run.
 fn threads(run: &Running) -> Vec<Thread> {
     let mut found = Vec::new();
     for process in marked(run.mark()).into_iter().filter(|pid| *pid != run.pid()) {
         let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
         for task in tasks {
-            // One that has ended meanwhile has no such file.
+            // A thread that has ended has no such file.
             let Ok(stat) = fs::read_to_string(task.path().join("stat")) else { continue };
             let (Some(begin), Some(end)) = (stat.find('('), stat.rfind(')')) else { continue };
             let fields: Vec<&str> = stat[end + 1..].split_whitespace().collect();
@@ -38,7 +36,6 @@ fn threads(run: &Running) -> Vec<Thread> {
     found
 }
 
-/// The process that has threads of that name, and how many.
 fn load_of(run: &Running, name: &str) -> Option<(u32, usize)> {
     let of: Vec<u32> = threads(run).iter().filter(|one| one.name == name).map(|one| one.process).collect();
     Some((*of.first()?, of.len()))
@@ -64,7 +61,7 @@ fn each_load_is_measured_beside_rest_and_its_figures_are_what_its_threads_can_do
     assert_eq!(load_figure(cell(""), Figure::LoadCpu), None, "at rest there is no load");
     for (suffix, threads) in [("_load-cpu-1", 1.0), ("_load-cpu-3", 3.0), ("_load-memory-network", 3.0)] {
         let share = load_figure(cell(suffix), Figure::LoadCpu).unwrap();
-        // CPU time is counted when a thread stops; its own thread that answers takes next to none.
+        // CPU time is counted when a thread stops; the thread that answers takes next to none.
         assert!(share > 0.001 && share < 1.05 * threads, "{suffix}: {share}");
         let processes = &result(&manifest, &format!("{name}{suffix}")).processes;
         let load = processes.iter().find(|one| one.who.starts_with("load ")).unwrap();
@@ -119,7 +116,7 @@ fn a_sub_experiment_whose_load_has_ended_fails_and_keeps_what_it_had() {
     assert!(result.status == RunStatus::Failed && !result.cells.is_empty() && result.cells.len() < 11);
 }
 
-/// Whether this user may; else the test is skipped.
+/// True if this user may schedule in real time; otherwise the test is skipped.
 fn may_schedule_in_real_time() -> bool {
     let may = Command::new("chrt").args(["-f", "17", "true"]).status().is_ok_and(|status| status.success());
     if !may {
@@ -129,7 +126,7 @@ fn may_schedule_in_real_time() -> bool {
     may
 }
 
-/// A loop that polls never gives its CPU back: threads that look after it have others, or what the kernel leaves them.
+/// A polling loop never yields its CPU: threads that watch it use other CPUs, or the time that the kernel reserves.
 #[test]
 fn loops_that_poll_in_real_time_are_looked_after() {
     let _alone = alone();
@@ -190,7 +187,7 @@ fn every_thread_that_measures_is_scheduled_in_real_time() {
     let [leader, follower] = run.measuring();
     for thread in threads(&run) {
         assert!([leader, follower].contains(&thread.process));
-        // Our own that never measure.
+        // The program's threads that never measure.
         let is_helper = ["control", "interrupter"].contains(&thread.name.as_str());
         let expected = if is_helper { (0, 0) } else { (1, 17) };
         assert_eq!((thread.policy, thread.priority), expected, "{}", thread.name);
@@ -212,7 +209,7 @@ fn every_thread_that_measures_is_scheduled_in_real_time() {
     assert!(of("realtime-throttling").value.contains("measured in real time"), "{:?}", of("realtime-throttling"));
 }
 
-/// Two loops that poll on two CPUs wait for what threads of the library bring.
+/// Two polling loops on two CPUs wait for data from the library's threads.
 #[test]
 fn threads_of_a_library_come_before_loops_that_poll() {
     let _alone = alone();
@@ -233,7 +230,7 @@ fn threads_of_a_library_come_before_loops_that_poll() {
     }
 }
 
-/// What runs a command that may not be scheduled in real time.
+/// Wrapper that runs a command without the right to real-time scheduling.
 fn without_the_right() -> Vec<&'static str> {
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     let drop = ["setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice"];
@@ -300,7 +297,7 @@ fn what_no_load_or_scheduling_is_called_is_refused() {
     assert!(file.stdout.contains("load = [\"none\", \"cpu:2,memory\"]"), "{}", file.stdout);
 }
 
-/// On one CPU each command waits by `block`; `poll` that is asked for is marked, and called fastest by nobody.
+/// On one CPU the default wait is `block`; a requested `poll` is marked, and never called fastest.
 #[test]
 fn on_one_cpu_sides_do_not_poll_unless_asked_to() {
     let _alone = alone();
@@ -323,12 +320,12 @@ fn on_one_cpu_sides_do_not_poll_unless_asked_to() {
         let plan = manifest(&place.join(command)).plan;
         assert!(plan.sub_experiments.iter().all(|sub| sub.wait == Wait::Block), "{command}");
     }
-    // Each message waits for a time slice, and a path proof of small ones has many.
+    // Each message waits for a time slice, and a path proof of small messages has many.
     let few = "--payloads 16k -n 20 --warmup 2 --attempts 1";
     let polled = on_one(&format!("ping uds tcp shm --wait poll {few} -o polled")).with(exit::GOOD).unwrapped();
     assert!(polled.contains("polled on a shared CPU") && !polled.contains("fastest"), "{polled}");
     assert!(polled.contains("leader and follower share CPU"), "{polled}");
-    // Any CPU of one is that one.
+    // With one CPU, any CPU is that one.
     let free = on_one(&format!("ping uds shm --wait poll --leader-cpu none --follower-cpu none {few} -o free"));
     let free = free.with(exit::GOOD).unwrapped();
     assert!(free.contains("polled on a shared CPU") && !free.contains("fastest"), "{free}");
@@ -341,7 +338,7 @@ fn on_one_cpu_sides_do_not_poll_unless_asked_to() {
     assert!(github.stdout.contains("share CPU") && github.stdout.contains("time slices"), "{github:?}");
 }
 
-/// Each topic, publisher and client has a thread, and threads of a side are bound to one CPU.
+/// Each topic, publisher and client has a thread, and the threads of a side are bound to one CPU.
 #[test]
 fn threads_of_a_side_that_poll_on_one_cpu_are_marked() {
     let _alone = alone();
@@ -350,7 +347,7 @@ fn threads_of_a_side_that_poll_on_one_cpu_are_marked() {
         ("publish inmem uds --rate 100 --publishers 2", "2 of its threads share one CPU"),
         ("call inmem uds --rate 100 --clients 2 --leader-cpu CPU", "2 of its threads share one CPU"),
     ] {
-        // On one CPU each message takes a turn of the scheduler: of large ones the path proof has few.
+        // On one CPU each message waits for the scheduler; with large ones the path proof has few.
         let small = ["--payloads", "16k", "-n", "20", "--attempts", "1", "--loss-timeout", "15", "--no-floor"];
         let allowed = allowed_cpus();
         let words = words.replace("CPU", allowed.split([',', '-']).next().unwrap());

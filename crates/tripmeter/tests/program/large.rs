@@ -1,5 +1,5 @@
-//! Long and large: memory where histograms only are kept; rounds whose samples are removed in turn; what commands need for
-//! many sub-experiments.
+//! Long and large runs: memory with histograms only, rounds whose samples are removed in turn, and the cost of commands
+//! on many sub-experiments.
 
 use crate::common::{LONGEST, Tripmeter, alone, folder, manifest};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::RunStatus;
 use tripmeter_model::metric::{Process, Stream};
 
-/// Samples go into a histogram long before a sign of life is due, for longer than the supervisor waits for one.
+/// Samples go only into a histogram for longer than the supervisor waits for a heartbeat.
 #[test]
 #[ignore = "takes 25 s of two CPUs"]
 fn a_payload_that_takes_long_shows_signs_of_life() {
@@ -44,7 +44,6 @@ fn calls_without_raw_samples_need_the_same_memory_however_many_they_are() {
     }
 }
 
-/// How large everything is below a folder, by the name of the file.
 fn files_below(folder: &Path) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -64,8 +63,7 @@ fn sample_files(results: &Path) -> Vec<String> {
     all.map(|name| name[results.to_str().unwrap().len() + 1..].to_owned()).collect()
 }
 
-/// `uds` for eight rounds, killed after the third, and resumed: each round has files of its own, and samples of the newest two
-/// stay.
+/// Eight rounds, killed after the third and resumed: each round has its own files, and samples of the newest two stay.
 #[test]
 fn samples_of_the_newest_rounds_stay_and_figures_of_all() {
     let _alone = alone();
@@ -99,12 +97,12 @@ fn samples_of_the_newest_rounds_stay_and_figures_of_all() {
         let round = format!("round-{:02}", result.round);
         assert!(results.join(&round).join("histograms").join(format!("{}.hlog", result.name)).exists());
         let known = before.sub_experiments.iter().find(|old| (old.round, &old.name) == (result.round, &result.name));
-        // What had ended is as it was.
+        // Completed results are unchanged.
         if let Some(old) = known.filter(|old| old.status == RunStatus::Complete) {
             assert_eq!(format!("{:?}", old.cells), format!("{:?}", result.cells));
         }
     }
-    // Figures are of all rounds, and do not need the samples.
+    // Figures cover all rounds, and do not need the samples.
     let shown = Tripmeter::new(["show", &output]).run().with(0).stdout;
     assert!(shown.contains("median of 8 rounds"), "{shown}");
     for name in kept {
@@ -113,7 +111,7 @@ fn samples_of_the_newest_rounds_stay_and_figures_of_all() {
     assert_eq!(Tripmeter::new(["show", &output]).run().with(0).stdout, shown);
 }
 
-/// Leaves what a run that was killed would: the lines of trials that `is_kept` is true for.
+/// Leaves the state of a killed run: only the lines of trials that `is_kept` accepts.
 fn as_if_killed(results: &Path, is_kept: impl Fn(&str) -> bool, change: impl FnOnce(&mut serde_json::Value)) {
     let [trials, made] = ["trials.jsonl", "manifest.json"].map(|name| results.join(name));
     let lines = std::fs::read_to_string(&trials).unwrap();
@@ -126,8 +124,8 @@ fn as_if_killed(results: &Path, is_kept: impl Fn(&str) -> bool, change: impl FnO
     std::fs::write(&made, manifest.to_string()).unwrap();
 }
 
-/// As many rounds as fit; the plan says how many in the end, and the samples of the last stay. The second time is over in the
-/// first round, as the first is where the machine is busy.
+/// The plan gets the number of rounds that fit, and the samples of the last stay. The second case ends in its first
+/// round, and on a busy machine so does the first.
 #[test]
 fn rounds_are_repeated_for_a_time() {
     let _alone = alone();
@@ -145,10 +143,9 @@ fn rounds_are_repeated_for_a_time() {
         assert_eq!((whole.status, whole.plan.for_ns), (RunStatus::Complete, Some(for_ns)));
         let newest = format!("round-{:02}/", whole.plan.rounds);
         assert!(sample_files(&results).iter().all(|name| name.starts_with(&newest)));
-        // All that was asked for is there.
         Tripmeter::new(["run", "-q", "--resume", &output]).run().with(0).clean();
         assert_eq!(manifest(&results).sub_experiments.len(), whole.sub_experiments.len());
-        // A missing round of a run whose time was over is measured, and no other, however many more would fit into an hour.
+        // Only the missing round is measured, although its time is over and many more would fit into an hour.
         as_if_killed(
             &results,
             |line| !line.contains("\"round\":1,"),
@@ -176,7 +173,7 @@ fn rounds_are_repeated_for_a_time() {
     }
 }
 
-/// A run that was killed before a round was whole is repeated for all of its time, and says so before it begins.
+/// A run killed before its first complete round is repeated for the full time, and says so at the start.
 #[test]
 fn a_resumed_run_says_for_how_long_it_goes_on() {
     let _alone = alone();
@@ -196,7 +193,7 @@ fn a_resumed_run_says_for_how_long_it_goes_on() {
     run.signal("INT");
     let said = run.wait(LONGEST).with(exit::INTERRUPTED).clean().stderr;
     assert!(said.contains("no round is whole: rounds are repeated for 60 minutes again (--for)"), "{said}");
-    // The rounds so far are their share of the hour.
+    // The completed rounds count towards the hour.
     let mut again = Tripmeter::new(["run", "--resume", &output]).start();
     again.until("its first words", |run| run.said().contains("going on"));
     again.signal("INT");
@@ -204,7 +201,7 @@ fn a_resumed_run_says_for_how_long_it_goes_on() {
     assert!(said.contains(" whole: rounds are repeated for ") && said.contains(" more (--for 60 minutes)"), "{said}");
 }
 
-/// The time is over in the first round: there is one, in a folder of its own, and it is found there.
+/// If the time ends in the first round, that round has its own folder.
 #[test]
 fn one_round_of_a_time_has_its_folder_and_everything_finds_it() {
     let _alone = alone();
@@ -233,7 +230,7 @@ fn one_round_of_a_time_has_its_folder_and_everything_finds_it() {
     assert_eq!(sample_files(&results), expected);
 }
 
-/// More rounds than can be read again are refused before anything is measured, also where the command sets their number.
+/// Too many rounds to be read back are refused before measuring, even if the command sets their number.
 #[test]
 fn more_rounds_than_can_be_read_are_refused() {
     let folder = folder();
@@ -244,7 +241,7 @@ fn more_rounds_than_can_be_read_are_refused() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-/// Starts a command, and prints its CPU seconds and its most kB as the kernel counted them.
+/// Starts a command, and prints its CPU seconds and peak kB as counted by the kernel.
 const USED: &str = "import os, sys
 null = [(os.POSIX_SPAWN_OPEN, 1, '/dev/null', os.O_WRONLY, 0)]
 pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=null)
@@ -252,15 +249,14 @@ _, status, usage = os.wait4(pid, 0)
 print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
 sys.exit(os.waitstatus_to_exitcode(status))";
 
-/// CPU seconds and kB of a command.
 fn used(place: &Path, words: &[&str]) -> [f64; 2] {
     let done = Tripmeter::under(&["python3", "-c", USED], words).at(place).run().with(0);
     let numbers: Vec<f64> = done.stdout.split_whitespace().map(|number| number.parse().unwrap()).collect();
     numbers.try_into().unwrap()
 }
 
-/// Results of so many sub-experiments, each a copy of the only one of `of`; an experiment file of as many; a folder with as
-/// many runs; and results that lack the last of them.
+/// Makes results of `count` sub-experiments, copies of the only one of `of`, and a matching experiment file. Also makes
+/// a folder with `count` runs, and results that lack the last sub-experiment.
 fn repeated(of: &Path, place: &Path, count: usize) {
     let read = |name: &str| std::fs::read_to_string(of.join(name)).unwrap();
     let name = |number: usize| format!("sub-{number:04}");
@@ -299,8 +295,7 @@ fn repeated(of: &Path, place: &Path, count: usize) {
     std::fs::write(place.join("plan.toml"), plan).unwrap();
 }
 
-/// What a command needs for each of four times as many is not twice as much: by CPU time and memory, where what it needs for
-/// few is taken off. Quadratic time would be four times as much.
+/// CPU time and memory per sub-experiment must not double with four times as many; quadratic time would quadruple them.
 #[test]
 fn what_a_command_needs_for_a_sub_experiment_does_not_grow_with_their_number() {
     let _alone = alone();
@@ -327,7 +322,7 @@ fn what_a_command_needs_for_a_sub_experiment_does_not_grow_with_their_number() {
         for (at, what) in ["CPU seconds", "kB"].iter().enumerate() {
             let [none, few, many] = [0, 1, 2].map(|count: usize| found[count][index][at]);
             crate::common::say(&format!("{}: {what} {none} {few} {many}", words.join(" ")));
-            // Four times as much is expected; half of what few need is noise.
+            // The expected factor is four; half of the need of few is noise.
             let times = (COUNTS[2] - COUNTS[0]) as f64 / (COUNTS[1] - COUNTS[0]) as f64;
             let most = none + 2.0 * times * (few - none).max(0.0) + none / 2.0;
             assert!(many < most, "{words:?}: {what} of {COUNTS:?}: {none} {few} {many}, at most {most}");

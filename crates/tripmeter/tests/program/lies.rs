@@ -1,14 +1,14 @@
-//! The proof of the path, tried on plugins of real middleware that are wrapped to do something else than they say.
+//! Path proof on wrapped plugins of real middleware that do something else than they declare.
 //!
-//! What is not installed here is skipped with a message; with `TRIPMETER_REQUIRE_ALL=1` that is a failure.
+//! Systems that are not installed are skipped with a message; with `TRIPMETER_REQUIRE_ALL=1` that is a failure.
 
 use crate::common::{Tripmeter, alone, folder, is_nightly, is_required, manifest, repository, say};
 use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{RunStatus, Verdict};
 
-/// The plugin that tells that lie about a system; `None` if it is not here. `TRIPMETER_LIES` is their folder, by
-/// default `target/lies`, and holds `tripmeter_SYSTEM.so` of the first lie, `tripmeter_SYSTEM-N.so` of lie N.
+/// Plugin that tells a lie about a system; `None` if not available. Its folder is `TRIPMETER_LIES`, by default
+/// `target/lies`, with `tripmeter_SYSTEM.so` for lie 1 and `tripmeter_SYSTEM-N.so` for lie N.
 fn lying(system: &str, lie: u32) -> Option<PathBuf> {
     let folder = std::env::var_os("TRIPMETER_LIES").map_or_else(|| repository().join("target/lies"), PathBuf::from);
     let number = if lie == 1 { String::new() } else { format!("-{lie}") };
@@ -25,13 +25,13 @@ fn skipped(system: &str, reason: &str) {
     assert!(!is_required(), "{system} is missing");
 }
 
-/// Runs these transports of a system that lies; every one of them must be found out, with these words.
+/// Checks that every transport of a lying system is found out, with these words.
 #[track_caller]
 fn is_found_out(system: &str, lie: u32, transports: &[&str], words: &str) {
     is_found_out_by(system, lie, transports, "block", words);
 }
 
-/// The same with this wait. A library that the plugin looks for at run time may be missing.
+/// Same check with another wait. A library that the plugin looks for at run time may be missing.
 #[track_caller]
 fn is_found_out_by(system: &str, lie: u32, transports: &[&str], wait: &str, words: &str) {
     let Some(plugin) = lying(system, lie) else { return };

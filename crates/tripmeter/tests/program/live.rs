@@ -1,4 +1,4 @@
-//! The full-screen view, on a pseudo-terminal whose screen is read back.
+//! Full-screen view, on a pseudo-terminal whose screen is read back.
 
 use crate::common::{Finished, LONGEST, Running, Tripmeter, folder, manifest, say};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -10,15 +10,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tripmeter_model::manifest::RunStatus;
 
-/// Until something is on the screen.
+/// Time limit for something to appear on the screen.
 const MOST: Duration = Duration::from_secs(60);
-/// Is written after all else.
+/// Written after everything else.
 const END: &str = "[END]";
 
-/// A terminal, as its user sees it.
 struct Terminal {
     keyboard: File,
-    /// What programs read and write.
+    /// The end that programs use.
     line: File,
     seen: Arc<Mutex<(vt100::Parser, Vec<u8>)>>,
 }
@@ -38,7 +37,7 @@ impl Terminal {
         let (mut screen, seen) = (terminal.keyboard.try_clone().unwrap(), terminal.seen.clone());
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // It fails once all programs have closed it.
+            // It fails once all programs have closed the terminal.
             while let Ok(read @ 1..) = screen.read(&mut bytes) {
                 let mut seen = seen.lock().unwrap();
                 seen.0.process(&bytes[..read]);
@@ -66,7 +65,7 @@ impl Terminal {
         String::from_utf8_lossy(&self.seen.lock().unwrap().1).into_owned()
     }
 
-    /// All that was written so far, by programs that have ended.
+    /// All output so far, of programs that have ended.
     fn whole(&self) -> String {
         (&self.line).write_all(END.as_bytes()).unwrap();
         let begin = Instant::now();
@@ -87,7 +86,7 @@ impl Terminal {
         !tcgetattr(&self.line).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
     }
 
-    /// Waits until all of this is on the screen.
+    /// Waits until all `parts` are on the screen.
     fn until(&self, run: &mut Running, parts: &[&str]) {
         let begin = Instant::now();
         run.until("the view", |_| {
@@ -97,15 +96,14 @@ impl Terminal {
         });
     }
 
-    /// What was written after the view had gone.
     fn after(&self) -> String {
         self.raw().rsplit_once("\x1b[?1049l").map_or_else(String::new, |(_, after)| after.to_owned())
     }
 
-    /// It is as it was before, and the first screen was printed.
+    /// Checks that the terminal is restored, and that the first screen was printed.
     #[track_caller]
     fn is_restored(&self) {
-        // What was written last may be on its way.
+        // The last output may still be in transit.
         let begin = Instant::now();
         while !self.after().contains("next: tripmeter show") && begin.elapsed() < MOST {
             std::thread::sleep(Duration::from_millis(5));
@@ -119,7 +117,6 @@ impl Terminal {
     }
 }
 
-/// Many rounds: what shows them is ended before.
 fn view(output: &Path) -> Tripmeter {
     let words =
         ["ping", "uds", "shm", "-n", "300", "--payloads", "1k,64k", "--rounds", "200", "--live", "--wait", "block"];
@@ -127,7 +124,7 @@ fn view(output: &Path) -> Tripmeter {
     Tripmeter::new(words.into_iter().chain(["--no-report", "-o", &output])).environment("TERM", "xterm")
 }
 
-/// It ended early, and what was measured is there.
+/// Checks that the run ended early and kept its results.
 fn is_kept(finished: Finished, output: &Path) {
     finished.with(130);
     let manifest = manifest(output);

@@ -1,5 +1,5 @@
-//! Pattern `log` by the running program: what is injected comes out in exactly the right number, lies are found out, and
-//! what cannot be done is refused.
+//! Pattern `log` on the running program: injected faults show up in exactly the right number, lies are found out, and
+//! impossible requests are refused.
 
 use crate::common::figures::{count, times};
 use crate::common::samples::sample_rows;
@@ -18,7 +18,7 @@ const ALL: Counts = Counts { sent: 330, received: 330, lost: 0, late: 0, duplica
 fn run(transport: &str, more: &[&str], results: &Path) -> Finished {
     let (output, samples, warmup) = (results.display().to_string(), SAMPLES.to_string(), WARMUP.to_string());
     let words = ["logger", "-q", "--wide", transport, "-n", &samples, "--warmup", &warmup, "-o", &output];
-    // What is injected is in the first attempt only.
+    // Faults are injected into the first attempt only.
     Tripmeter::new(words.iter().chain(&["--attempts", "1"]).chain(more)).run()
 }
 
@@ -36,7 +36,7 @@ fn cell(transport: &str) -> (PayloadResult, Vec<f64>) {
 #[test]
 fn a_stall_shows_in_the_maximum_and_in_exactly_one_call() {
     let _alone = alone();
-    // Longer than a busy machine stalls another one.
+    // Longer than stalls on a busy machine.
     let (cell, calls) = cell("inmem/log?stall_sender=180:5s");
     let stalled: Vec<usize> = (0..calls.len()).filter(|index| calls[*index] >= 5_000_000.0).collect();
     // Call 180 is the 150th after the warm-up.
@@ -59,7 +59,7 @@ fn lines_that_go_astray_are_counted_exactly() {
         ("reorder=50", Counts { reordered: 1, ..ALL }, 330),
     ];
     at_once(&cases, |(fault, counts, written)| {
-        // The proof logs other lines before.
+        // The preceding path proof logs other lines.
         let (cell, calls) = cell(&format!("inmem/log?{fault}"));
         assert_eq!(cell.counts(), *counts, "{fault}");
         assert_eq!((count(&cell.trials[0], Figure::LinesWritten), calls.len()), (*written, 300), "{fault}");

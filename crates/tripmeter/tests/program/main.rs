@@ -1,4 +1,4 @@
-//! The running program, from its command line to what it leaves: one binary, whose modules are the subjects.
+//! Tests of the running program in one binary, with one module per subject.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod ab;

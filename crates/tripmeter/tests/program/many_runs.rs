@@ -1,12 +1,11 @@
-//! `limits --runs`; and what manifests say to commands that judge.
+//! `limits --runs`, and the manifests' influence on commands that judge.
 
 use crate::common::{Finished, LONGEST, Tripmeter, alone, folder, manifest};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A small experiment: two payloads of one transport.
-/// With a wait that one CPU has, too.
+/// A small experiment: two payloads of one transport, with a wait that works on one CPU.
 const SMALL: [&str; 7] = ["--no-floor", "--payloads", "16,64", "-n", "200", "--wait", "block"];
 const NAME: &str = "uds_datagram_block";
 const LIMITS: &str = "sub_experiment,payload_bytes,offered_load,stream,figure,statistic,limit\n";
@@ -20,7 +19,7 @@ fn limits(place: &TempDir, median_us: f64) {
     fs::write(place.path().join("limits.csv"), format!("{LIMITS}{}", [16, 64].map(row).concat())).unwrap();
 }
 
-/// Replaces a text in a file, which must be there.
+/// Replaces a text that must be in the file.
 fn replace(file: &Path, from: &str, to: &str) {
     let text = fs::read_to_string(file).unwrap();
     assert!(text.contains(from), "no {from} in {text}");
@@ -31,13 +30,12 @@ fn replace(file: &Path, from: &str, to: &str) {
 fn runs_are_continued_after_a_kill_and_an_interruption() {
     let _alone = alone();
     let place = folder();
-    // Seconds more for each run, and many runs, so that it does not end before it is stopped.
+    // Each run takes seconds longer, and there are many, so that the command does not end before it is stopped.
     let slow = "floor = false\n[[sub_experiment]]\ntransport = \"inmem?stall=4200:2s\"\n";
     fs::write(place.path().join("slow.toml"), slow).unwrap();
     let fixed = ["limits", "--runs", "8", "--of", "slow.toml", "--loss-timeout", "15"];
     let words = [&fixed[..], &["--attempts", "1"], &SMALL[1..]].concat();
     let runs = place.path().join("limits_runs");
-    // The number of the run that is being measured.
     let under_way =
         || (1..=8_u32).find(|run| runs.join(format!("run-{run:04}.unfinished/manifest.json")).exists()).unwrap_or(0);
     let mut killed = tripmeter(&place, &words).start();
@@ -71,7 +69,7 @@ fn runs_are_continued_after_a_kill_and_an_interruption() {
         assert!(made.sub_experiments[0].cells.iter().all(|cell| cell.samples == 200), "run {run}");
     }
     let limits = fs::read_to_string(place.path().join("limits.csv")).unwrap();
-    // A header, and of two payloads p50, p99 and loss.
+    // A header, and p50, p99 and loss of two payloads.
     assert_eq!(limits.lines().count(), 7, "{limits}");
 
     tripmeter(&place, &["limits", "limits_runs", "-o", "again.csv"]).run().with(0);
@@ -131,7 +129,7 @@ fn limits_from_too_few_runs_say_which_of_them_fail() {
     assert_eq!([1, 2, 3].map(check), [Some(0); 3]);
 }
 
-/// Two runs of the same, `a` and `b`, and limits that both meet.
+/// Two runs of one experiment, `a` and `b`, and limits that both meet.
 struct TwoRuns(TempDir);
 
 impl TwoRuns {
@@ -170,13 +168,12 @@ impl TwoRuns {
         self.tripmeter(&["compare", reference, results, "--threshold", "1e9"])
     }
 
-    /// Replaces text in the trials of a run.
     fn replace(&self, run: &str, old: &str, new: &str) {
         replace(&self.path(run).join("trials.jsonl"), old, new);
     }
 }
 
-/// Both lines of output and notes have it.
+/// Checks for text that may be broken into lines.
 fn says(done: &Finished, part: &str) {
     assert!(done.unwrapped().contains(part), "{}", done.stdout);
 }
@@ -200,7 +197,7 @@ fn another_wait_and_damaged_messages_count() {
     says(&runs.compare("a", "b").with(1), "6 messages came damaged");
     runs.compare("b", "a").with(1);
     runs.allowing(&["compare", "a", "b", "--threshold", "1e9", "--figures", "rtt_half_ns"]).with(0);
-    // Both lie in one folder, with other files in it.
+    // Both runs are in one folder, with other files.
     for words in [&["history", "."][..], &["limits", ".", "-o", "damaged.csv"]] {
         runs.tripmeter(words).with(0).says(&["left out of 'b'", "6 messages came damaged"]);
         assert!(!runs.allowing(words).with(0).stderr.contains("left out"));
@@ -227,13 +224,13 @@ fn damage_in_the_path_proof_counts_by_either_method_of_comparison() {
     runs.replace("c", &damaged, PROVEN);
     let trials = runs.path("c/trials.jsonl");
     let text = fs::read_to_string(&trials).unwrap();
-    // Two states of the first round have the proof: when it was made, and at the end.
+    // Two records of the first round have the proof: one made with the proof, one at the end.
     fs::write(&trials, text.replacen(PROVEN, &damaged, 2)).unwrap();
     says(&runs.tripmeter(&by_runs).with(75), "4 messages came damaged");
     assert!(!runs.allowing(&by_runs).with(0).stdout.contains("damaged"));
 }
 
-/// It may have all its figures.
+/// A failed sub-experiment may have all its figures.
 #[test]
 fn a_sub_experiment_that_failed_after_its_last_payload_counts() {
     let _alone = alone();
@@ -246,7 +243,7 @@ fn a_sub_experiment_that_failed_after_its_last_payload_counts() {
     runs.allowing(&["check", "b", "--limits", "limits.csv"]).with(1);
     let loosened = ["check", "a", "--limits", "limits.csv", "--family-wise", "."];
     runs.tripmeter(&loosened).with(65).says(&["left out: run 'b', round 1", "it failed: its daemon ended"]);
-    // A round finds the manifest above it, however its folder is spelled.
+    // A round uses the manifest above it, however its folder is spelled.
     runs.run("c", &["--rounds", "2"]);
     runs.replace("c", &complete, &failed);
     runs.check("c/round-01").with(1);

@@ -8,8 +8,8 @@ use std::path::Path;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::trial::TrialFigure;
 
-/// The file of a finished run has the figures of each finished payload of its manifest, and no others. Returns them by
-/// sub-experiment, round, payload, load, stream, figure and statistic.
+/// Checks that the file of a finished run has exactly the figures of the finished payloads in the manifest. Returns
+/// them by sub-experiment, round, payload, load, stream, figure and statistic.
 #[track_caller]
 pub fn check(results: &Path) -> BTreeMap<Vec<String>, f64> {
     let mut reader = csv::Reader::from_path(results.join("metrics.csv")).expect("there is a file of figures");
@@ -36,7 +36,7 @@ pub fn check(results: &Path) -> BTreeMap<Vec<String>, f64> {
     }
     assert!(values.keys().eq(expected.keys()), "{values:?}, {expected:?}");
     for ((address, value), expected) in values.iter().zip(expected.values()) {
-        // Reading and writing may change a last digit.
+        // Writing and reading may change the last digit.
         assert!((value - expected).abs() <= expected.abs() * 1e-12, "{address:?}: {value}, {expected}");
     }
     values
@@ -89,7 +89,7 @@ fn every_pattern_has_its_figures_in_the_flat_table() {
     }
 }
 
-/// A folder as version 2.0 wrote it, and one of a later minor version, with fields that nobody knows yet.
+/// Includes a folder of a later minor version, with unknown fields.
 #[test]
 fn results_of_this_major_version_are_read() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/results-2.0");

@@ -1,5 +1,5 @@
-//! What is special about MQTT: the broker between, and what goes wrong with it; quality of service; who is refused
-//! because of TLS. Skipped with a message where its plugin or a broker is missing.
+//! MQTT: trouble with the broker, quality of service, and peers refused by TLS. Skipped with a message if its plugin or
+//! a broker is missing.
 
 use crate::common::figures::counts;
 use crate::common::samples::sample_payloads;
@@ -16,7 +16,6 @@ use std::time::Duration;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Counts, RefusalTrial, RunStatus, Verdict};
 
-/// The variants that can run here.
 fn variants() -> Vec<String> {
     let known = transports();
     let system = known.iter().find(|row| row.system == "mqtt").expect("its sidecar is in the program");
@@ -29,16 +28,14 @@ fn variants() -> Vec<String> {
     found.into_iter().map(|name| format!("mqtt/{name}")).collect()
 }
 
-/// `tripmeter run`, without a floor, of one transport.
 fn run(transport: &str, wait: &str, more: &[&str], output: &Path) -> Tripmeter {
     let output = output.display().to_string();
     let words = ["ping", "-q", "--no-floor", transport, "--wait", wait, "-o", &output];
     Tripmeter::new(words.iter().chain(more))
 }
 
-/// The broker that the leader of this run has started.
 fn broker_of(run: &Running) -> Option<u32> {
-    // A process's name is cut to 15 characters.
+    // The kernel cuts a process's name to 15 characters.
     marked(run.mark()).into_iter().find(|pid| {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         ["mosquitto", "tripmeter_mqtt_"].contains(&name.trim())
@@ -85,9 +82,9 @@ fn what_was_measured_of_a_payload_until_its_broker_was_killed_is_kept() {
         assert!(why.contains("the broker has gone") && error.contains(&why), "{transport} {pattern}: {why}: {error}");
         let counts = cell.counts();
         let Counts { sent, received, lost, .. } = counts;
-        // A call that was under way has failed: nobody waited until its time was over.
+        // A call in transit failed: nobody waited for its time-out.
         assert!(pattern != "rpc" || lost == 0, "{transport}: {counts:?}");
-        // One message may be under way; of those at a fixed rate as many as the broker keeps for a follower that is late.
+        // One message may be in transit; at a fixed rate, as many as the broker keeps for a slow follower.
         let is_whole = pattern == "channel" || received + 1 >= sent;
         assert!(cell.samples >= 100 && is_whole, "{transport} {pattern}: {counts:?}");
         let rows = sample_payloads(&results, &result.name).len() as u64;
@@ -165,15 +162,15 @@ fn a_secured_broker_lets_nobody_else_in() {
             assert_eq!(proof.verdict, Verdict::Proven, "{proof:?}");
             let refused: Vec<_> = proof.unauthorized_peers.iter().map(|trial| trial.refused).collect();
             assert_eq!(refused, [Some(true); 2], "{proof:?}");
-            // That the broker itself refuses, and at once, is looked at below; a busy machine may keep one waiting.
+            // Another test checks that the broker itself refuses, and at once; a busy machine may delay the answer.
             let is_named = |trial: &RefusalTrial| trial.why.contains("broker '") || trial.why.contains("time-out");
             assert!(proof.unauthorized_peers.iter().all(is_named), "{proof:?}");
         }
     }
 }
 
-/// What the broker says to a client of MQTT 3.1.1 with these credentials: its return code, 0 for welcome; `None` if it
-/// hangs up.
+/// Answer of the broker to an MQTT 3.1.1 client with these credentials: return code, 0 for accepted; `None` if it
+/// closes the connection.
 fn answer(port: u16, credentials: Option<(&str, &str)>) -> Option<u8> {
     let text = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
     let flags = if credentials.is_some() { 0xC2 } else { 0x02 };
@@ -205,12 +202,11 @@ fn a_broker_without_tls_lets_nobody_else_in_either() {
     }
 }
 
-/// A Mosquitto that somebody else has started.
 struct Foreign(Child);
 
 impl Drop for Foreign {
     fn drop(&mut self) {
-        // One that has ended needs no killing.
+        // A broker that has ended needs no killing.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -225,7 +221,7 @@ fn a_broker_that_runs_already_is_used_and_left_running() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let file = folder();
     let config = file.path().join("mosquitto.conf");
-    // As root it would become another user, whom a user namespace need not know.
+    // As root it would become another user, who may not exist in a user namespace.
     std::fs::write(&config, format!("user root\nlistener {port} 127.0.0.1\nallow_anonymous true\n")).unwrap();
     let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new("mosquitto");

@@ -1,4 +1,4 @@
-//! Latency one way where it is asked for: of calls, of round trips at a rate, and under pattern `throughput`.
+//! One-way latency where requested: of calls, of round trips at a rate, and with pattern `throughput`.
 
 use crate::common::figures::{LatencyFigures, count, counts, times, value};
 use crate::common::samples::{received_ns, sample_rows};
@@ -14,15 +14,15 @@ const SAMPLES: u64 = 60;
 const WARMUP: u64 = 5;
 const CLIENTS: u64 = 2;
 const PAYLOAD: u64 = 1024;
-/// Messages that the proof of the path takes first, see `faults`.
+/// Number of messages of the preceding path proof; see `faults`.
 const PROOF: u64 = 256 * 1024 / PAYLOAD;
 /// Number of a message in the middle of a trial.
 const HIT: u64 = PROOF + WARMUP + 30;
 const STALL_NS: u64 = 50_000_000;
-/// Most messages of a stream that are timed.
+/// Maximum number of timed messages of a stream.
 const MOST_TIMED: u64 = 1 << 18;
 
-/// By callback within one process; between two, the conformance suite has it.
+/// Callbacks within one process; the conformance suite covers them between two.
 const WAYS: [(&str, &str); 7] = [
     ("shm", "poll"),
     ("shm", "block"),
@@ -38,7 +38,6 @@ const PACED: [&str; 6] = ["--pattern", "rpc", "--clients", "2", "--rate", "500"]
 const BURSTS: [&str; 8] = ["--pattern", "rpc", "--clients", "2", "--demand", "4", "--recovery", "8"];
 const TRIPS: [&str; 2] = ["--rate", "500"];
 
-/// A run of [`SAMPLES`] messages or calls, and its results.
 fn run(transport: &str, wait: &str, words: &[&str]) -> (TempDir, Finished) {
     let folder = folder();
     let output = folder.path().display().to_string();
@@ -49,7 +48,7 @@ fn run(transport: &str, wait: &str, words: &[&str]) -> (TempDir, Finished) {
     (folder, finished)
 }
 
-/// A row of `rpc_<name>.csv` with the arrivals of requests.
+/// A sample row with the arrival of the request.
 #[derive(Debug)]
 struct Row {
     status: String,
@@ -68,7 +67,6 @@ impl Row {
     }
 }
 
-/// The one trial of calls and its rows.
 fn called(transport: &str, wait: &str, words: &[&str]) -> (Trial, Vec<Row>, String) {
     let (folder, finished) = run(transport, wait, words);
     let manifest = manifest(folder.path());
@@ -86,17 +84,15 @@ fn called(transport: &str, wait: &str, words: &[&str]) -> (Trial, Vec<Row>, Stri
     (result.cells[0].trials[0].clone(), rows.collect(), finished.stdout)
 }
 
-/// Latency one way, and of whole calls.
 fn both_times(trial: &Trial) -> [LatencyFigures; 2] {
     [Figure::OneWay, Figure::ServiceRtt].map(|of| times(trial, of).unwrap())
 }
 
-/// Whether the latencies one way have intervals within the trial.
 fn has_intervals(trial: &Trial) -> bool {
     trial.get(&Stream::all(), Figure::OneWay, Statistic::P50).unwrap().within.is_some()
 }
 
-/// Whether figures are computed from the rows that succeeded, rounded to nanoseconds, and requests precede answers.
+/// Checks figures against the successful rows, rounded to nanoseconds, and that requests precede answers.
 #[track_caller]
 fn check_calls(trial: &Trial, rows: &[Row], place: &str) {
     let ([one_way, service], succeeded) = (both_times(trial), counts(trial).received);
@@ -168,7 +164,7 @@ fn what_happens_to_one_call_leaves_the_latencies_one_way_of_all_others_right() {
         let place = format!("{wait}, {settings}");
         assert_eq!(counts(&trial).sent - counts(&trial).received, *unanswered, "{place}");
         check_calls(&trial, &rows, &place);
-        // Of a request whose answer did not come, the arrival is known all the same.
+        // The arrival of a request is known even if its answer did not come.
         let bad: Vec<&Row> = rows.iter().filter(|row| row.status != "ok").collect();
         assert_eq!(bad.len() as u64, *unanswered, "{place}");
         assert!(!is_answer || bad.iter().all(|row| row.request_ns.is_some()), "{place}: {bad:?}");
@@ -190,7 +186,7 @@ fn a_stall_shows_in_the_direction_that_has_it() {
         let way_ns = if *is_request { row.one_way_ns() } else { row.back_ns() };
         let [one_way, service] = both_times(&trial);
         assert!(way_ns >= STALL_NS && (one_way.max >= STALL_NS as f64 || !is_request), "{row:?}");
-        // Every other call is as long as its two ways, which no stall belongs to.
+        // Every other call takes the sum of its two directions, which include no stall.
         let sum = rows.iter().map(|row| row.one_way_ns() + row.back_ns()).sum::<u64>() as f64;
         assert!((service.mean * rows.len() as f64 - sum).abs() <= 2.0 * rows.len() as f64, "{wait}: {service:?}");
     });
@@ -214,18 +210,17 @@ fn a_delay_of_every_request_is_in_every_latency_one_way_and_one_of_every_answer_
     assert!(one_way.median < service.median - DELAY_NS as f64 / 2.0, "{trial:?}");
 }
 
-/// The one trial of a stream.
 fn streamed(transport: &str, wait: &str, words: &[&str]) -> (Trial, String) {
     let (folder, finished) = run(transport, wait, &[&["--pattern", "throughput"], words].concat());
     (manifest(folder.path()).sub_experiments[0].cells[0].trials[0].clone(), finished.stdout)
 }
 
-/// Whether every message that counts and came has a latency.
+/// Checks that every received message that counts has a latency.
 #[track_caller]
 fn check_stream(trial: &Trial, place: &str) {
     let (counts, timed) = (counts(trial), count(trial, Figure::OneWayTimed));
     let one_way = times(trial, Figure::OneWay).unwrap();
-    // One of each block is timed; the last block may end before its sample.
+    // One message per block is timed; the last block may end before its sample.
     let every = counts.sent.div_ceil(MOST_TIMED).next_power_of_two();
     let whole = counts.sent / every..=counts.sent.div_ceil(every);
     assert!(whole.contains(&timed), "{place}: {timed} of {}", counts.sent);
@@ -291,7 +286,7 @@ fn what_happens_to_one_message_of_a_stream_leaves_the_latencies_of_all_others_ri
     });
 }
 
-/// Either the kernel accounts it exactly, and it is a part of the CPU time of each round, or there is none, with the reason.
+/// Kernel time is either exact and part of each round's CPU time, or missing with the reason.
 #[test]
 fn kernel_time_is_exact_or_has_no_figure() {
     let _alone = alone();

@@ -1,4 +1,4 @@
-//! Hosts that lie, flood and break off. Each is a folder of this machine, which a script in the place of ssh enters.
+//! Hosts that lie, flood and disconnect. Each is a folder of this machine, which a script in place of ssh enters.
 
 use crate::common::{alone, folder};
 use crate::hosts::{Lab, good, text};
@@ -8,7 +8,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use tripmeter_model::fleet::{Fleet, FleetState};
 
-/// Takes the place of ssh: `$host` is where the command runs, `$*` the command.
+/// Replacement for ssh: the command `$*` runs in `$host`.
 const SSH: &str = r#"#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 host=$LAB/$2
@@ -19,13 +19,12 @@ unset SSH_CONNECTION
 [ ! -e "$host/hook" ] || . "$host/hook"
 exec sh -c "$*"
 "#;
-/// Measures little.
 const LITTLE: [&str; 10] = ["--", "ping", "uds", "-n", "50", "--payloads", "1k", "--wait", "block", "--no-spin"];
 
 pub struct ScriptedHosts(pub TempDir);
 
 impl ScriptedHosts {
-    /// Each has this program in its path.
+    /// Hosts with this program in their path.
     pub fn new(names: &[&str]) -> Self {
         let hosts = Self(folder());
         hosts.program("ssh", SSH);
@@ -45,13 +44,12 @@ impl ScriptedHosts {
 
     pub fn program(&self, name: &str, script: &str) {
         let file = self.path(name);
-        // It may be a link to the true one.
+        // The file may be a link to the true program.
         let _ = std::fs::remove_file(&file);
         std::fs::write(&file, script).unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Exit code and standard error.
     pub fn run(&self, words: &[&str]) -> (i32, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tripmeter"));
         command.args(words).current_dir(self.0.path()).env("LAB", self.0.path());
@@ -64,14 +62,12 @@ impl ScriptedHosts {
         self.run(&[&["fleet", "HOSTS.toml", "--mode", "hosts", "-q", "-o", "lab"], flags, command].concat())
     }
 
-    /// States and exit codes in `fleet.json`.
     fn noted(&self) -> Vec<(FleetState, Option<u8>)> {
         let fleet = std::fs::read(self.path("lab/fleet.json")).unwrap();
         let fleet: Fleet = serde_json::from_slice(&fleet).unwrap();
         fleet.jobs.iter().map(|job| (job.state, job.exit_code)).collect()
     }
 
-    /// Names of what is in a folder.
     fn files(&self, name: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(name)).into_iter().flatten();
         let mut names: Vec<String> =
@@ -100,7 +96,7 @@ fn a_copy_that_breaks_off_is_not_taken_for_whole() {
     let (code, said) = hosts.fleet(&["--push"], &LITTLE);
     assert!(code == 69 && said.contains("host 'a' is left out: "), "{code}: {said}");
     assert_eq!(hosts.files("a/cache/tripmeter/files"), [""; 0], "nothing is left where there is no room");
-    // What is there is whole, and copied once.
+    // The file that exists is complete, and is copied once.
     std::fs::write(hosts.path("a/hook"), r#"case $* in *"cat >"*) echo >>"$LAB/copied" ;; esac"#).unwrap();
     let (code, said) = hosts.fleet(&["--push"], &LITTLE);
     assert_eq!((code, hosts.noted()), (0, vec![(FleetState::Measured, Some(0))]), "{said}");
@@ -119,7 +115,7 @@ fn a_fleet_that_was_killed_around_a_rename_goes_on_and_keeps_what_is_there() {
     let (code, said) = hosts.fleet(&[], &LITTLE);
     assert_eq!((code, hosts.noted()), (0, vec![(FleetState::Measured, Some(0)); 3]), "{said}");
     let kept = ["b", "c"].map(|name| read(&hosts.path(&format!("lab/{name}/manifest.json"))));
-    // Killed after `a` was noted and before its results had their name; `b` was left out of HOSTS.toml for a while.
+    // State after a kill between recording `a` and renaming its results; `b` was left out of HOSTS.toml for a while.
     std::fs::create_dir(hosts.path("lab/.fetched-killed")).unwrap();
     std::fs::rename(hosts.path("lab/a"), hosts.path("lab/.fetched-killed/results")).unwrap();
     let mut fleet: Fleet = serde_json::from_str(&read(&hosts.path("lab/fleet.json"))).unwrap();
@@ -187,7 +183,7 @@ fn a_flood_of_errors_and_a_line_without_end_fill_neither_terminal_nor_memory() {
 fn a_follower_that_names_the_link_of_a_third_host_gets_no_payload() {
     let _alone = alone();
     let lab = Lab::new(2);
-    // The address of a link, which `h1` gives as bytes of text, becomes one of `h2`.
+    // The address of a link, which `h1` sends as bytes of text, is changed to one of `h2`.
     let Some(output) = lab.run(
         r#"
         real=$(readlink -f "$TRIPMETER_HOSTS/bin/tripmeter")

@@ -1,4 +1,4 @@
-//! The proof of the path, tried on a plugin that says of most of its variants what is not true.
+//! Path proof on a plugin that lies about most of its variants.
 
 use crate::common::{LONGEST, Tripmeter, alone, folder, manifest, plugin};
 use std::path::Path;
@@ -24,7 +24,6 @@ fn verdicts(manifest: &Manifest) -> Vec<(String, Verdict, String)> {
     results.map(one).collect()
 }
 
-/// Every variant of the liar with this wait.
 fn every_lie_is_found_out(wait: &str) {
     let _alone = alone();
     let folder = folder();
@@ -70,7 +69,7 @@ fn one_lie_alone_is_exit_code_75_and_marked_in_the_table() {
     finished.clean();
 }
 
-/// The proof of a variant with its unauthorized peers, and the run.
+/// Path proof of a variant with its unauthorized peers, and the run.
 fn unauthorized_peers(variant: &str, wait: &str, code: u8) -> (PathProof, crate::common::Finished) {
     let folder = folder();
     let finished = run(&format!("liar/{variant}"), wait, folder.path()).with(code);
@@ -121,7 +120,6 @@ fn an_unauthorized_peer_that_crashes_proves_nothing() {
     );
 }
 
-/// The queues of System V that this process's namespace has.
 fn system_v_queues() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/sysvipc/msg").unwrap();
     text.lines().skip(1).filter_map(|line| Some(line.split_whitespace().nth(1)?.to_owned())).collect()

@@ -1,5 +1,5 @@
-//! Several publishers of one topic, end to end: each has numbers of its own, and what goes wrong with the messages of one is
-//! counted with it, and in the sum.
+//! Several publishers of one topic, end to end: each numbers its messages, and faults of one are counted with it and in
+//! the sum.
 
 use crate::common::figures::{counts, publishers, times, value};
 use crate::common::samples::sample_rows;
@@ -14,10 +14,9 @@ use tripmeter_model::trial::Trial;
 const SAMPLES: u64 = 100;
 const WARMUP: u64 = 10;
 const PAYLOAD: u64 = 1024;
-/// Numbers of the messages of the first publisher that the proof of the path takes first.
+/// Number of messages of the first publisher in the preceding path proof.
 const PROOF: u64 = 256 * 1024 / PAYLOAD;
 
-/// `tripmeter run` with that transport and so many publishers at 1 kHz.
 fn run(transport: &str, publishers: u64, more: &[&str]) -> (Finished, tempfile::TempDir) {
     let folder = folder();
     let output = folder.path().display().to_string();
@@ -25,12 +24,11 @@ fn run(transport: &str, publishers: u64, more: &[&str]) -> (Finished, tempfile::
         [SAMPLES, WARMUP, PAYLOAD, publishers].map(|number| number.to_string());
     let words = ["publish", "-q", "--wide", transport, "--publishers", &publishers, "-n", &samples];
     let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
-    // A busy machine makes no message late.
+    // No message is late on a busy machine.
     let attempts = ["--attempts", "1", "--loss-timeout", "5", "--allow-damage"];
     (Tripmeter::new(words.iter().chain(&rest).chain(&attempts).chain(more)).run(), folder)
 }
 
-/// Publisher, number and status of each row of a result's samples.
 fn rows(results: &std::path::Path, name: &str) -> Vec<(u64, u64, String)> {
     let publisher = |row: &SampleRow| row.stream.strip_prefix("publisher=").unwrap().parse().unwrap();
     sample_rows(results, name).into_iter().map(|row| (publisher(&row), row.sequence, row.status)).collect()
@@ -54,7 +52,7 @@ fn published(settings: &str, wait: &str) -> (Trial, Vec<(u64, u64, String)>) {
 #[test]
 fn what_goes_wrong_with_one_publisher_is_counted_with_it_and_disturbs_no_other() {
     let _alone = alone();
-    // The first publisher has sent the messages of the path proof before.
+    // The first publisher has already sent the messages of the path proof.
     let cases = [("poll", 1, WARMUP), ("block", 0, PROOF + WARMUP), ("callback", 2, WARMUP)];
     let check = |wait: &str, at: u64, before: u64| {
         let [lost, twice, held, broken, last] = [20, 30, 40, 50, SAMPLES].map(|number| before + number);
@@ -117,7 +115,7 @@ fn sockets_have_a_sender_for_each_publisher_and_the_table_says_how_many_there_we
         let (counts, offered_hz) = (counts(trial), value(trial, Figure::OfferedRate));
         let found = (counts.sent, offered_hz, publishers(trial).len());
         assert_eq!(found, (4 * SAMPLES, Some(500.0), 4), "{transport}");
-        // The loopback may reorder what a thread sends from several CPUs.
+        // The loopback may reorder messages that a thread sends from several CPUs.
         let reordered = if transport == "uds/datagram" { counts.reordered } else { 0 };
         let odd = counts.duplicated + reordered + counts.damaged;
         assert_eq!((counts.received + counts.lost + counts.late, odd), (4 * SAMPLES, 0), "{transport}");
@@ -136,7 +134,7 @@ fn what_cannot_have_several_publishers_is_refused_with_the_names_of_those_that_c
     refused("tcp", &[], &["'tcp'", "1 publisher", "2 were asked for", "uds/datagram", "udp/loopback", "--publishers"]);
     refused("uds/stream", &[], &["'uds/stream'", "inmem/queue"]);
     refused("uds", &["--topics", "2"], &["2 publishers", "2 topics", "--publishers", "--topics"]);
-    // What would have to be put together of packets.
+    // Messages that would need several packets.
     let large = ["publish", "uds", "--publishers", "2", "--payloads", "16M"];
     Tripmeter::new(large).run().with(exit::USAGE).one_line(&["'uds'", "16777216", "--payloads"]).clean();
     for command in ["ping", "call"] {

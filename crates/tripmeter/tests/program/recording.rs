@@ -1,4 +1,4 @@
-//! `tripmeter replay`: every message of a recording, once, with its size and at its time.
+//! `tripmeter replay`: plays every message of a recording once, with its size and at its time.
 
 use crate::common::figures::{count, counts, followers, times, times_at};
 use crate::common::samples::{received_ns, sample_rows};
@@ -16,16 +16,15 @@ use tripmeter_model::samples::SampleRow;
 use tripmeter_model::trial::Trial;
 
 const START_NS: u64 = 1_700_000_000_000_000_000;
-/// Bytes of the largest message of [`drive`].
+/// Size of the largest message of [`drive`].
 const LARGEST: u64 = 60_001;
-/// Numbers of the messages that the proof of the path takes first.
+/// Number of messages of the preceding path proof.
 const PROOF: u64 = 32;
 const WARMUP: u64 = 5;
 
 /// Topic, nanoseconds after the start, bytes.
 pub type Message = (String, u64, u64);
 
-/// Writes messages as `drive.mcap`.
 pub fn write(folder: &Path, compression: Option<Compression>, messages: &[Message]) -> PathBuf {
     write_as("drive.mcap", folder, WriteOptions::new().compression(compression).chunk_size(Some(1 << 16)), messages)
 }
@@ -47,8 +46,8 @@ fn write_as(name: &str, folder: &Path, options: WriteOptions, messages: &[Messag
     file
 }
 
-/// A quarter of a second: a fast topic with jitter, one with large messages of two sizes, one with bursts of tiny messages,
-/// and one with a single message.
+/// A quarter of a second of four topics: fast with jitter, large messages of two sizes, bursts of tiny messages, and a
+/// single message.
 pub fn drive() -> Vec<Message> {
     let mut random = fastrand::Rng::with_seed(3);
     let mut messages = Vec::new();
@@ -62,7 +61,6 @@ pub fn drive() -> Vec<Message> {
     messages
 }
 
-/// A row of samples.
 #[derive(Debug, PartialEq)]
 struct Row {
     bytes: u64,
@@ -72,7 +70,7 @@ struct Row {
     intended_ns: u64,
     actual_ns: u64,
     received_ns: Option<u64>,
-    /// Of calls with latency one way.
+    /// Only of calls with one-way latency.
     requested_ns: Option<u64>,
 }
 
@@ -96,7 +94,7 @@ fn rows(folder: &Path, name: &str) -> Vec<Row> {
     sample_rows(folder, name).into_iter().map(row).collect()
 }
 
-/// The rows that a recording must have, but for what was measured: by topic in the order of their first message.
+/// Expected rows without measured values, by topic in the order of their first message.
 fn expected(messages: &[Message], speed: f64) -> Vec<(u64, usize, u64, u64)> {
     let mut topics: Vec<&str> = Vec::new();
     messages.iter().for_each(|(topic, ..)| {
@@ -115,7 +113,7 @@ fn expected(messages: &[Message], speed: f64) -> Vec<(u64, usize, u64, u64)> {
     rows.collect()
 }
 
-/// On a busy machine no message is late, and nothing is measured again.
+/// Flags with which no message is late on a busy machine, and nothing is measured again.
 const STEADY: [&str; 4] = ["--attempts", "1", "--loss-timeout", "15"];
 
 fn play(recording: &Path, output: &Path, flags: &[&str]) -> Finished {
@@ -130,7 +128,7 @@ fn trial<'a>(manifest: &'a Manifest, name: &str) -> &'a Trial {
     trial
 }
 
-/// Messages of each topic of [`drive`], in the order of the first.
+/// Number of messages of each topic of [`drive`], in the order of the first.
 const TOPICS: [(&str, u64); 4] = [("/imu", 100), ("/switch", 24), ("/camera", 8), ("/map", 1)];
 
 /// Checks figures and audit of each topic of [`drive`], all of whose messages came.
@@ -226,11 +224,11 @@ fn what_is_lost_of_a_topic_is_lost_there() {
     let _alone = alone();
     let (recorded, output, messages) = (folder(), folder(), drive());
     let file = write(recorded.path(), Some(Compression::Lz4), &messages);
-    // The first topic's link is the one that the path is proven with.
+    // The link of the first topic proves the path.
     let first = PROOF + WARMUP;
     let transport = format!("inmem?lose={},{}&duplicate={}", first + 7, first + 100, first + 30);
     let warmup = WARMUP.to_string();
-    // What is injected is in the first attempt only.
+    // Faults are injected into the first attempt only.
     let flags = [&transport, "--warmup", &warmup, "--no-floor", "--raw", "none", "--attempts", "1"];
     let flags = [&flags[..], &["--loss-timeout", "4"]].concat();
     let finished = play(&file, output.path(), &flags).with(exit::GOOD).clean();
@@ -243,7 +241,7 @@ fn what_is_lost_of_a_topic_is_lost_there() {
     assert_eq!((counts(trial).sent, counts(trial).lost), (messages.len() as u64, 2));
 }
 
-/// One way, the same messages prove the path to all followers.
+/// One-way messages of the path proof go to all followers.
 #[test]
 fn what_one_of_several_followers_lacks_of_a_recording_is_lost_there_and_in_all() {
     let _alone = alone();
@@ -421,20 +419,20 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     refused(&huge, &["shm?depth=1024"], exit::USAGE, &["'/huge'", &(64_u64 << 20).to_string(), "shared memory"]);
 }
 
-/// The times and sizes that were sent, whatever the order of the files.
+/// Times and sizes sent, which must not depend on the order of the files.
 fn sent(output: &Path) -> Vec<(u64, usize, u64, u64)> {
     let name = manifest(output).sub_experiments[0].name.clone();
     rows(output, &name).iter().map(|row| (row.bytes, row.topic, row.sequence, row.intended_ns)).collect()
 }
 
-/// A bag of two files, of which rosbag2 has packed one, is played as one by files, by its folder and by an experiment file;
-/// results of it are resumed with all files.
+/// A bag of two files, one of them packed by rosbag2, is played as one: by files, by folder and by experiment file. Its
+/// results are resumed with all files.
 #[test]
 fn a_bag_of_several_files_is_played_as_one() {
     let _alone = alone();
     let (bag, output, messages) = (folder(), folder(), drive());
     let options = || WriteOptions::new().compression(None);
-    // Parts may overlap.
+    // Parts may overlap in time.
     let (first, second): (Vec<Message>, Vec<Message>) = messages.iter().cloned().partition(|one| one.0 != "/camera");
     let first = write_as("drive_0.mcap", bag.path(), options(), &first);
     let second = write_as("drive_1.mcap", bag.path(), options(), &second);
@@ -472,7 +470,7 @@ fn a_bag_of_several_files_is_played_as_one() {
     resume(&[]).with(exit::USAGE).one_line(&["--recording FILE; once for each of several"]);
 }
 
-/// The head of figures of all topics is no payload, and each topic has a row.
+/// The heading for all topics names no payload, and each topic has a row.
 #[test]
 fn figures_of_all_topics_stand_under_no_payload() {
     let _alone = alone();
@@ -496,7 +494,8 @@ fn figures_of_all_topics_stand_under_no_payload() {
     }
 }
 
-/// A file without extra settings plays the recording beside it; `--print` and `run` find the same wrong, and name the file.
+/// A file without extra settings plays the recording next to it. `--print` and `run` report the same errors and name
+/// the file.
 #[test]
 fn an_experiment_file_is_resolved_with_its_recording_whether_it_is_run_or_printed() {
     let (recorded, output) = (folder(), folder());
@@ -531,7 +530,7 @@ fn an_experiment_file_is_resolved_with_its_recording_whether_it_is_run_or_printe
             run(text, flags).with(*code).one_line(&[&named, part]).clean();
         }
     }
-    // What a flag adds is not the file's fault.
+    // Errors from flags do not name the file.
     run(&format!("{drive}{uds}"), &["--print", "-n", "5"])
         .with(exit::USAGE)
         .one_line(&["samples (-n) and a recording"]);

@@ -1,5 +1,5 @@
-//! A results folder that loses its name while a command writes in it: renamed, removed, or replaced by a finished one or a
-//! link to one. The command ends with an error, and the finished one stays as it was.
+//! A results folder that loses its name while a command writes in it: renamed, removed, or replaced by finished results
+//! or a link to them. The command ends with an error, and the finished results stay unchanged.
 
 use crate::common::{LONGEST, Running, Tripmeter, alone, has_cell, is_nightly, manifest_so_far, plugin, repository};
 use std::collections::BTreeMap;
@@ -11,7 +11,6 @@ use tripmeter_model::manifest::RunStatus;
 
 const WAYS: [&str; 4] = ["replaced", "linked", "renamed", "removed"];
 
-/// A folder that results are written to, and a finished one.
 struct Place {
     folder: TempDir,
     results: PathBuf,
@@ -30,7 +29,7 @@ impl Place {
         Self { folder, results, finished }
     }
 
-    /// Takes the folder its name, and returns where the finished one is now, with all that is in it.
+    /// Renames the folder; returns the current place of the finished results, and their contents.
     fn change(&self, way: &str) -> (PathBuf, BTreeMap<PathBuf, Vec<u8>>) {
         let away = self.folder.path().join("away");
         fs::rename(&self.results, &away).unwrap();
@@ -49,7 +48,7 @@ impl Place {
         (finished, before)
     }
 
-    /// Changes the folder under a command, which ends with the error, and with everything else as it was.
+    /// Changes the folder while a command runs; it must end with the error, and leave everything else unchanged.
     #[track_caller]
     fn check(&self, way: &str, run: Running) {
         let (finished, before) = self.change(way);
@@ -76,7 +75,6 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Every file below a folder, by its path.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -91,19 +89,17 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// All ways nightly; else one, another one for each command.
 fn ways(index: usize) -> &'static [&'static str] {
     if is_nightly() { &WAYS } else { &WAYS[index % WAYS.len()..=index % WAYS.len()] }
 }
 
-/// So many rounds have begun.
 fn round(results: &Path, number: u32) -> bool {
     manifest_so_far(results).is_some_and(|so_far| so_far.sub_experiments.iter().any(|one| one.round >= number))
 }
 
 const SMALL: [&str; 8] = ["--payloads", "64", "--warmup", "10", "--loss-timeout", "15", "--no-floor", "-q"];
 
-/// None of these ends by itself.
+/// None of these commands ends by itself.
 #[test]
 fn a_folder_that_is_renamed_or_replaced_ends_what_writes_in_it() {
     let _alone = alone();
@@ -122,7 +118,7 @@ fn a_folder_that_is_renamed_or_replaced_ends_what_writes_in_it() {
         ["choose", "inmem", "uds/stream", "--payload", "64", "--rate", "100", "-n", "100000", "--budget", "1e7"];
     let explain = ["explain", "uds/stream", "-n", "1000000", "--payload", "64"];
     let begun: fn(&Path) -> bool = |results| results.join("trials.jsonl").exists();
-    /// Words, whether the command has flags of sizes, and when the folder is taken away.
+    /// Words, true if the command has flags for sizes, and the time to change the folder.
     type Case<'a> = (&'a [&'a str], bool, fn(&Path) -> bool);
     let cases: [Case<'_>; 12] = [
         (&endless, true, |results| round(results, 2)),
@@ -210,7 +206,7 @@ fn a_folder_of_many_runs_that_is_renamed_or_replaced_ends_them() {
     }
 }
 
-/// A pipe that holds less than the text, and is read when a file is there.
+/// Pipe that holds less than the text, and is read once a file exists.
 const HELD: &str = r#"
 set -o pipefail
 python3 -c 'import fcntl, os, sys; fcntl.fcntl(1, 1031, 4096); os.execv(sys.argv[1], sys.argv[1:])' "$@" |
@@ -240,14 +236,13 @@ fn a_page_is_written_to_no_other_folder() {
     }
 }
 
-/// Some process has the folder open.
 fn is_open(folder: &Path) -> bool {
     let links = |process: fs::DirEntry| fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
     let mut open = fs::read_dir("/proc").unwrap().flatten().flat_map(links);
     open.any(|link| fs::read_link(link.path()).is_ok_and(|to| to == folder))
 }
 
-/// Limits come when the folder is open, before its page is made.
+/// Supplies limits when the folder is open, before its page is made.
 const LIMITS_LATER: &str = r#"(until [ -e "$GO" ]; do sleep 0.05; done; cat "$LIMITS") | "$@""#;
 
 #[test]
@@ -272,7 +267,7 @@ fn a_page_of_results_that_are_renamed_meanwhile_is_not_written() {
     }
 }
 
-/// Results that have gone can be neither read nor written, whichever comes first.
+/// Checks for a refusal: a missing results folder can be neither read nor written, whichever is tried first.
 #[track_caller]
 fn is_refused(run: Running, finished: &Path, before: &BTreeMap<PathBuf, Vec<u8>>) {
     let ended = run.wait(LONGEST);
@@ -280,7 +275,7 @@ fn is_refused(run: Running, finished: &Path, before: &BTreeMap<PathBuf, Vec<u8>>
     assert!(is_refused && &files(finished) == before, "{ended:?}");
 }
 
-/// It says of each of many files that it holds no samples, and a pipe that nobody reads takes but a few of these lines.
+/// `process` prints a line for each of many empty files, and a pipe without a reader blocks after a few lines.
 #[test]
 fn summaries_are_written_to_no_other_folder() {
     let _alone = alone();
@@ -308,7 +303,7 @@ fn summaries_are_written_to_no_other_folder() {
     }
 }
 
-/// What a library prints has no end; what is kept of it has.
+/// A library's output is unlimited; its log is not.
 #[test]
 fn the_log_of_a_library_that_prints_much_is_bounded() {
     let _alone = alone();

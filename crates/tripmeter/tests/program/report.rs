@@ -1,4 +1,4 @@
-//! The page of a run, and `report`.
+//! Page of a run, and `report`.
 
 use crate::common::{Finished, Tripmeter, alone, folder, repository};
 use std::fs;
@@ -11,7 +11,7 @@ fn run(place: &Path, words: &str) -> Finished {
     Tripmeter::new(words.split(' ')).at(place).run()
 }
 
-/// A page that a run wrote; it is whole, and asks for nothing.
+/// Page written by a run, which must be complete and load nothing.
 fn page(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap();
     assert!(text.starts_with("<!doctype html>") && text.ends_with("</html>\n"), "{}", file.display());
@@ -21,7 +21,7 @@ fn page(file: &Path) -> String {
     text
 }
 
-/// Results that are committed, in a folder of their own.
+/// Committed results, copied to a separate folder.
 fn kept(name: &str) -> TempDir {
     let place = folder();
     fs::create_dir(place.path().join(name)).unwrap();
@@ -41,7 +41,7 @@ fn a_run_ends_with_its_page_unless_it_is_not_wanted() {
     assert_eq!(done.stderr.lines().filter(|line| line.starts_with("report: ")).count(), 1, "{}", done.stderr);
     let text = page(&place.path().join("one/report.html"));
     assert!(text.contains("uds/stream") && text.contains("<figure class=\"chart\">"));
-    // A second time it is the same: nothing of it depends on when it is written.
+    // A second page is identical: it does not depend on the time.
     let done = run(place.path(), "report one").with(exit::GOOD);
     assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("one/report.html\n", ""));
     assert_eq!(page(&place.path().join("one/report.html")), text);
@@ -49,7 +49,7 @@ fn a_run_ends_with_its_page_unless_it_is_not_wanted() {
     assert!(!done.stderr.contains("report") && !place.path().join("two/report.html").exists(), "{}", done.stderr);
     let done = run(place.path(), "ping -q shm -n 100 --payloads 1k,64k -o three").with(exit::GOOD);
     assert!(!done.stderr.contains("report") && place.path().join("three/report.html").exists(), "{}", done.stderr);
-    // Copies of memory are as large as the largest payload at most.
+    // Memory copies are measured up to the largest payload.
     let copies = |name: &str| {
         let text = fs::read(place.path().join(name).join("manifest.json")).unwrap();
         let manifest: serde_json::Value = serde_json::from_slice(&text).unwrap();
@@ -59,7 +59,7 @@ fn a_run_ends_with_its_page_unless_it_is_not_wanted() {
     let judged = run(place.path(), "ab shm shm -n 100 --payloads 1k --rounds 6 -o four").with(exit::GOOD);
     page(&place.path().join("four/report.html"));
     judged.says(&["report: /", "/four/report.html"]);
-    // Commands that judge results and those that list them have nothing to say of it.
+    // Commands that judge or list results ignore the page.
     fs::copy(place.path().join("one/report.html"), place.path().join("report.html")).unwrap();
     for words in ["history .", "compare one two", "eprosima process one"] {
         let done = run(place.path(), words);
@@ -101,7 +101,7 @@ fn a_folder_is_named_once_and_a_failure_names_the_file_asked_for() {
     let done = run(place.path(), "report quick -o -").with(exit::GOOD);
     assert!(done.stdout.starts_with("<!doctype html>") && done.stdout.ends_with("</html>\n"));
     assert!(!place.path().join("-").exists());
-    // Two folders of one name have the folders that they are in.
+    // Folders with equal names are shown with their parents.
     for name in ["x", "y"] {
         fs::create_dir_all(place.path().join(name).join("quick")).unwrap();
         for file in ["manifest.json", "trials.jsonl"] {
@@ -146,7 +146,7 @@ fn limits_are_shown_with_their_verdicts() {
     run(place.path(), "report quick --limits other.csv").with(exit::DATA).one_line(&["nothing to check", "other.csv"]);
 }
 
-/// The page of an `ab` judges what was asked, and says the same as `ab.json`.
+/// The page of an `ab` judges the question asked, with the verdicts of `ab.json`.
 #[test]
 fn the_page_of_an_ab_has_the_verdicts_of_ab_json() {
     let _alone = alone();
@@ -172,7 +172,7 @@ fn the_page_of_an_ab_has_the_verdicts_of_ab_json() {
     assert!(done.stderr.contains("ab.json") && done.stderr.contains("the usual figures are judged"), "{}", done.stderr);
 }
 
-/// Every kind of results has a page that is small.
+/// Every kind of results has a page of limited size.
 #[test]
 fn all_results_of_the_documents_have_a_page() {
     for name in ["quick", "iceperf", "ecal", "fastrtps", "aimrt-channel", "aimrt-rpc", "aimrt-log"] {

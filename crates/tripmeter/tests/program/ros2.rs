@@ -1,5 +1,5 @@
-//! What is special about ROS 2: that the environment has no say, who can reach its sockets, and what is left of it after a
-//! kill. Skipped with a message where its plugin is missing.
+//! ROS 2: independence of the environment, reachability of its sockets, and remains after a kill. Skipped with a
+//! message if its plugin is missing.
 
 use crate::common::traces::signal;
 use crate::common::{Running, Tripmeter, alone, built, folder, manifest, plugin};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Verdict;
 
-/// A run that goes on until it is stopped, and its two workers, once they measure through the shared memory of Fast DDS.
+/// A run that continues until stopped, and its two workers, once they measure through Fast DDS's shared memory.
 fn endless(results: &Path) -> (Running, [u32; 2]) {
     let before = shared_memory();
     let output = results.display().to_string();
@@ -21,7 +21,6 @@ fn endless(results: &Path) -> (Running, [u32; 2]) {
     (run, workers)
 }
 
-/// Shared memory of Fast DDS 3 that is there now.
 fn shared_memory() -> BTreeSet<String> {
     let names = fs::read_dir("/dev/shm").unwrap().flatten().map(|entry| entry.file_name());
     names.map(|name| name.to_string_lossy().into_owned()).filter(|name| name.contains("fastdds")).collect()
@@ -85,7 +84,7 @@ fn variables_that_have_no_effect_are_noted() {
     assert!(!silent.stderr.contains("RMW_IMPLEMENTATION"), "{}", silent.stderr);
 }
 
-/// Local addresses of the sockets of a process that a peer could send to, as `/proc/net` writes them, without ports.
+/// Local addresses of a process's sockets that a peer could send to, as in `/proc/net`, without ports.
 fn addresses(pid: u32) -> BTreeSet<String> {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
     let sockets: BTreeSet<String> = files
@@ -116,7 +115,7 @@ fn no_socket_is_open_to_other_hosts() {
     let found: Vec<_> = workers.into_iter().map(addresses).collect();
     run.signal("INT");
     run.wait(crate::common::LONGEST).with(exit::INTERRUPTED).clean();
-    // 127.0.0.1, and 239.255.0.1, the group of DDS, joined on the loopback.
+    // 127.0.0.1, and 239.255.0.1, the multicast group of DDS, joined on the loopback.
     let expected: BTreeSet<String> = ["0100007F", "0100FFEF"].map(str::to_owned).into();
     assert_eq!(found, [expected.clone(), expected]);
 }
@@ -153,8 +152,8 @@ fn nothing_is_left_of_killed_processes() {
     }
 }
 
-/// Fast DDS waits for ever for a thread of its own, or crashes, where the lock of a port is held too long, as `lock_holder.c`
-/// says.
+/// If the lock of a port is held too long, Fast DDS waits forever for one of its threads, or crashes; see
+/// `lock_holder.c`.
 #[test]
 fn a_closing_that_does_not_end_is_left_to_the_end_of_the_process() {
     let _alone = alone();

@@ -1,5 +1,4 @@
-//! The selftest: resumable, with every verdict kept. Whether its verdicts are good depends on the machine, and is not
-//! looked at here.
+//! `selftest`: it can be resumed, with every verdict kept. Its verdicts depend on the machine, and are not checked.
 
 use crate::common::traces::signal;
 use crate::common::{Finished, LONGEST, Tripmeter, alone, folder, is_nightly, is_required};
@@ -11,12 +10,10 @@ fn lines(folder: &Path) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// It ran to its end, whatever it found.
 fn ended(finished: &Finished) {
     assert!(matches!(finished.code, Some(0 | 1 | 75)), "{finished:?}");
 }
 
-/// A line as that of a comparison that was made.
 fn made(phase: &str, seed: u64) -> Value {
     let verdict = json!({ "verdict": "equivalent", "ratio": 1.0, "interval": [0.99, 1.01], "seen_from": 1.05,
         "reference_ns": 5000.0, "result_ns": 5000.0 });
@@ -40,7 +37,7 @@ fn a_killed_campaign_goes_on_and_keeps_what_it_had() {
     killed.until("a first measurement", |_| unfinished() > 0);
     signal(killed.pid(), "KILL");
     let _ = killed.wait(LONGEST);
-    // All but one as if they had been made before the kill: one with an answer that is delayed takes a minute.
+    // All but one look as if made before the kill: one with a delayed answer takes a minute.
     let log = results.join("comparisons.jsonl");
     let (missing, seed) = if is_required() { ("uds-plus-10", 20_006) } else { ("aa-shm", 10_006) };
     let all = [("aa-uds", 6), ("aa-shm", 10_006), ("uds-plus-10", 20_006), ("uds-plus-5", 30_006)];
@@ -49,7 +46,7 @@ fn a_killed_campaign_goes_on_and_keeps_what_it_had() {
     let header = std::fs::read_to_string(&log).unwrap();
     assert_eq!((header.lines().count(), header.ends_with('\n')), (1, true), "{header}");
     let text: String = before.iter().map(|line| format!("{line}\n")).collect();
-    // The last line was cut off by the kill.
+    // The kill cut off the last line.
     std::fs::write(&log, format!("{header}{text}{{\"phase\": \"{}", &missing[..5])).unwrap();
     let finished = Tripmeter::new(words.iter().chain(&["--json"])).start().wait(LONGEST);
     ended(&finished);
@@ -66,14 +63,13 @@ fn a_killed_campaign_goes_on_and_keeps_what_it_had() {
     assert_eq!((made["overhead"].as_array().map(Vec::len), made["form"].as_str()), (Some(2), Some("full")));
     assert_eq!(unfinished(), 0);
     if is_nightly() {
-        // All is there: nothing is measured but truth and overhead.
+        // Everything is complete: only truth and overhead are measured again.
         let again = Tripmeter::new(words).start().wait(LONGEST);
         ended(&again);
         assert!(again.stdout.contains("Measurement truth") && lines(&results) == after, "{}", again.stdout);
     }
     let other = ["selftest", "--full", "--comparisons", "1", "--seed", "6", "-o", &output];
     Tripmeter::new(other).run().with(65).one_line(&["another seed"]);
-    // As another build would have written it.
     let text = std::fs::read_to_string(&log).unwrap();
     let (header, rest) = text.split_once('\n').unwrap();
     let mut header: Value = serde_json::from_str(header).unwrap();
@@ -81,7 +77,7 @@ fn a_killed_campaign_goes_on_and_keeps_what_it_had() {
     std::fs::write(&log, format!("{header}\n{rest}")).unwrap();
     Tripmeter::new(words).run().with(65).one_line(&["another seed, program or kernel"]);
     Tripmeter::new(["selftest", "--full"]).run().with(64).one_line(&["--output"]);
-    // Neither what another command has measured nor a folder of somebody else is written to.
+    // Results of another command and foreign folders are not written to.
     let others = folder.path().join("others");
     std::fs::create_dir(&others).unwrap();
     std::fs::write(others.join("manifest.json"), "{}").unwrap();

@@ -1,5 +1,5 @@
-//! Another user of the machine who prepares the places where processes of this one meet. Where the tests may not become
-//! another user, this one leaves the same things, but for what is only refused because of its owner.
+//! Another user who prepares the places where processes of this user meet. If the tests cannot switch users, this user
+//! does the same, except for what is refused only because of its owner.
 
 use crate::common::traces::{cpu_time, workers};
 use crate::common::{Known, LONGEST, Tripmeter, alone, folder, say, transports};
@@ -15,7 +15,7 @@ use tripmeter_model::name::process_place;
 
 const STRANGER: u32 = 65_534;
 
-/// A folder as /tmp is, for everybody.
+/// Folder with the permissions of /tmp.
 fn temporary() -> TempDir {
     let folder = folder();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
@@ -28,7 +28,7 @@ fn python(script: &str, place: &Path) -> Command {
     command
 }
 
-/// Starts a script of the stranger in that folder. False if there can be no stranger: then it is this user's.
+/// Starts a script of the other user in a folder; false if it runs as this user.
 fn stranger(script: &str, place: &Path) -> (Child, bool) {
     match python(script, place).uid(STRANGER).gid(STRANGER).spawn() {
         Ok(child) => (child, true),
@@ -39,7 +39,7 @@ fn stranger(script: &str, place: &Path) -> (Child, bool) {
     }
 }
 
-/// Has the stranger do something; whether it was one.
+/// Runs a script of the other user to its end; false if it runs as this user.
 fn strange(script: &str, place: &Path) -> bool {
     let (mut child, is_stranger) = stranger(script, place);
     assert!(child.wait().unwrap().success(), "{script}");
@@ -55,7 +55,7 @@ fn run(place: &Path, results: &Path) -> Tripmeter {
     Tripmeter::new(["ping", "-q", "uds", "--no-floor", "-n", "10", "--payloads", "16", "-o", &output]).temporary(place)
 }
 
-/// Whoever listens where leaders are looked for is not followed unless it is of this user.
+/// A listener in the leaders' place is ignored unless it belongs to this user.
 #[test]
 fn a_follower_comes_to_nobody_else() {
     let place = temporary();
@@ -82,7 +82,7 @@ fn a_follower_comes_to_nobody_else() {
     listener.wait().unwrap();
 }
 
-/// Nor can anybody keep leader and follower apart by taking their place.
+/// Taking the place of leader and follower does not keep them apart.
 #[test]
 fn leader_and_follower_meet_whatever_stands_in_their_place() {
     let _alone = alone();
@@ -101,11 +101,11 @@ fn leader_and_follower_meet_whatever_stands_in_their_place() {
     }
 }
 
-/// Nor can anybody who reads a process's identity in /proc keep it from running by taking the name that begins with it.
+/// Knowing a process's identity from /proc, another user cannot block it by taking names that begin with it.
 #[test]
 fn a_run_makes_names_that_nobody_can_take_first() {
     let (place, results) = (temporary(), folder());
-    // This process becomes the run, so that it can know its identity before.
+    // This script becomes the run, so that the identity is known in advance.
     let script = format!(
         "import os, sys\n\
          start = open('/proc/self/stat').read().rsplit(')', 1)[1].split()[19]\n\
@@ -129,7 +129,7 @@ fn a_run_makes_names_that_nobody_can_take_first() {
         .with(exit::GOOD);
 }
 
-/// What stands in the place of daemons' leases kills, makes and changes nothing.
+/// Files in place of daemons' leases kill, create and change nothing.
 #[test]
 fn leases_that_others_wrote_are_not_believed() {
     let _alone = alone();
@@ -160,14 +160,14 @@ fn leases_that_others_wrote_are_not_believed() {
     victim.wait().unwrap();
 }
 
-/// Plugins beside the program are not run if somebody can have put them there who cannot exchange the program.
+/// Plugins next to the program are ignored if somebody could have put them there who cannot replace the program.
 #[test]
 fn plugins_of_strangers_beside_the_program_are_left_out() {
     let place = folder();
     let place = place.path().canonicalize().unwrap();
     let (program, plugins) = (place.join("bin/tripmeter"), place.join("transports"));
     fs::create_dir(place.join("bin")).unwrap();
-    // In another process: one that is started meanwhile from here would hold it open to write.
+    // In another process: a process started from here meanwhile would hold the file open for writing.
     assert!(
         Command::new("cp")
             .args([env!("CARGO_BIN_EXE_tripmeter"), "bin/"])
@@ -196,7 +196,7 @@ fn plugins_of_strangers_beside_the_program_are_left_out() {
         assert!(!is_known && told.contains(&named) && told.contains(why), "{is_known}: {told}");
     };
     let plugin = file("tripmeter_other.so", 0o644);
-    // Not of a plugin.
+    // A file that does not belong to a plugin.
     file("README.md", 0o666);
     let (is_known, said) = told();
     assert!(is_known && !said.contains("left out"), "{said}");
@@ -214,7 +214,7 @@ fn plugins_of_strangers_beside_the_program_are_left_out() {
     is_left_out("tripmeter_other.so' is a link");
 }
 
-/// Nor does a lease of this user, on a process that is another's.
+/// A lease of this user on a process of another user ends nothing.
 #[test]
 fn a_lease_on_a_process_of_somebody_else_is_kept_and_reported_at_once() {
     let _alone = alone();
@@ -249,7 +249,7 @@ fn a_lease_on_a_process_of_somebody_else_is_kept_and_reported_at_once() {
     victim.wait().unwrap();
 }
 
-/// Folders that look as if a run had been killed, with lists that lead elsewhere.
+/// Folders that look left by a killed run, with lists that lead elsewhere.
 #[test]
 fn leftovers_of_others_remove_nothing_and_hang_nothing() {
     let _alone = alone();
@@ -279,7 +279,7 @@ fn leftovers_of_others_remove_nothing_and_hang_nothing() {
     let _ = fs::remove_file(file);
 }
 
-/// What a run makes in shared memory and in the temporary folder is for its user alone, whatever the umask and the system.
+/// Names in shared memory and in the temporary folder are accessible only by their user, whatever the umask and system.
 #[test]
 fn nobody_else_can_open_what_a_run_makes() {
     let _alone = alone();
@@ -315,11 +315,11 @@ fn nobody_else_can_open_what_a_run_makes() {
         let wrapper = ["sh", "-c", "umask 0; exec \"$@\"", "sh"];
         let mut run = Tripmeter::under(&wrapper, words).temporary(place.path()).start();
         run.until("samples", |run| workers(run.pid()).leader.is_some_and(|pid| cpu_time(pid) > Duration::from_secs(2)));
-        // On a busy machine the path may still be proven, in which eCAL makes some of it; it is closed with the next word of
-        // the leader, once a second at least.
+        // On a busy machine the path proof may still run, in which eCAL creates some of them. They are closed with the
+        // leader's next message, at least once a second.
         run.until("closed", |_| {
             let mut found = reachable(Path::new("/dev/shm"));
-            // The tracing library of ROS 2 makes it, for all programs.
+            // The tracing library of ROS 2 creates it for all programs.
             found.retain(|name| !before.contains(name) && !name.starts_with("lttng-ust-wait"));
             found.extend(reachable(place.path()));
             found.is_empty()

@@ -1,5 +1,5 @@
-//! What is special about HTTP and gRPC: who is refused because of TLS, what the settings do, and large messages. Skipped
-//! with a message where a plugin is missing.
+//! HTTP and gRPC: peers refused by TLS, effects of settings, and large messages. Skipped with a message if a plugin is
+//! missing.
 
 use crate::common::{Tripmeter, alone, built, folder, is_nightly, manifest};
 use std::collections::BTreeMap;
@@ -13,15 +13,14 @@ use tripmeter_abi::{
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Verdict;
 
-/// Longest that anything takes that comes in the end, on a busy machine, too.
+/// Time limit for anything expected, even on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
-/// Receives of 50 ms each in that time.
+/// Receives of 50 ms each in [`LONG`].
 const TAKES: u64 = 1200;
 
-/// Systems with TLS, and their variants.
 const SYSTEMS: [(&str, [&str; 2]); 2] = [("http", ["http1", "http2"]), ("grpc", ["unary", "stream"])];
 
-/// Those that are here, with their plugins and each of their variants.
+/// Available systems, with their plugins and variants.
 fn here() -> Vec<(Plugin, &'static str, &'static str)> {
     let found = SYSTEMS.into_iter().filter_map(|(system, variants)| Some((system, variants, built(system)?)));
     found
@@ -29,7 +28,6 @@ fn here() -> Vec<(Plugin, &'static str, &'static str)> {
         .collect()
 }
 
-/// Options of one end in `scratch`.
 fn options(plugin: &Plugin, scratch: &Path, role: Role, variant: &str, settings: &[(&str, &str)]) -> NodeOptions {
     let defaults = plugin.description().settings.into_iter();
     let mut all: BTreeMap<String, String> = defaults.map(|setting| (setting.name, setting.default)).collect();
@@ -52,7 +50,7 @@ fn options(plugin: &Plugin, scratch: &Path, role: Role, variant: &str, settings:
     }
 }
 
-/// Connects a link of these options to `peer`, and returns what `work` makes of it.
+/// Connects a link to `peer`, and returns the result of `work`.
 fn connected<T>(
     plugin: &Plugin,
     options: &NodeOptions,
@@ -65,7 +63,7 @@ fn connected<T>(
     Ok(work(&mut link))
 }
 
-/// Connects a pair, and has each end do its work; the errors of leader and follower.
+/// Connects a pair, and runs the work of each end; returns the errors of leader and follower.
 fn pair(
     plugin: &Plugin,
     [leader, follower]: [&NodeOptions; 2],
@@ -121,7 +119,7 @@ fn an_unauthorized_peer_is_refused_because_of_tls_and_the_true_pair_goes_on() {
             let loan = link.loan(50, Some(&request)).unwrap();
             assert!(link.publish(loan, LONG.as_nanos() as u64).unwrap());
             link.release(request);
-            // Until the leader has gone.
+            // Until the leader is gone.
             assert!((0..TAKES).any(|_| link.take(50_000_000).is_err()));
         };
         let errors = pair(&plugin, [&leader, &follower], lead, follow);
@@ -132,7 +130,7 @@ fn an_unauthorized_peer_is_refused_because_of_tls_and_the_true_pair_goes_on() {
 #[test]
 fn a_follower_with_a_certificate_of_another_authority_is_refused_and_said_why() {
     for (plugin, _, variant) in here() {
-        // Two runs have two authorities.
+        // Two runs have different authorities.
         let (one, other) = (folder(), folder());
         let leader = options(&plugin, one.path(), Role::Leader, variant, &[("tls", "on")]);
         let follower = options(&plugin, other.path(), Role::Follower, variant, &[("tls", "on")]);
@@ -179,7 +177,7 @@ fn a_run_over_tls_proves_that_unauthorized_peers_are_refused() {
 #[test]
 fn messages_of_64_mb_go_whole_and_one_way_too() {
     let _alone = alone();
-    // Each system's two variants, both patterns and two waits.
+    // Both variants of each system, both patterns and two waits.
     let some = [
         ("http", "http/http1?tls=on,http/http2", "pingpong", "callback"),
         ("http", "http/http1,http/http2?in_flight=3&nodelay=off", "throughput", "block"),

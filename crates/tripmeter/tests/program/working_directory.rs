@@ -1,5 +1,5 @@
-//! A working directory in which anybody may have put files, such as /tmp: nothing in it is obeyed, and paths that the user
-//! gives are still looked up there.
+//! A working directory in which anybody may have put files, such as /tmp. Nothing in it takes effect by itself, but
+//! paths that the user gives are resolved there.
 
 use crate::common::traces::{command_of, marked, signal};
 use crate::common::{LONGEST, Running, Tripmeter, alone, built, folder, plugin, say};
@@ -10,7 +10,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use tripmeter_model::exit;
 
-/// A folder as /tmp is, for everybody.
+/// Folder with the permissions of /tmp.
 fn open_folder() -> TempDir {
     let folder = folder();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
@@ -21,14 +21,14 @@ fn is_closed(folder: &Path) -> bool {
     fs::metadata(folder).is_ok_and(|found| found.mode() & 0o022 == 0)
 }
 
-/// The folders that the processes run in whose command lines have this word.
+/// Working directories of processes with this word in their command line.
 fn folders_of(run: &Running, word: &str) -> Vec<(u32, PathBuf)> {
     let all = marked(run.mark()).into_iter();
     let meant = all.filter(|pid| command_of(*pid).split(' ').any(|one| one == word));
     meant.filter_map(|pid| Some((pid, fs::read_link(format!("/proc/{pid}/cwd")).ok()?))).collect()
 }
 
-/// A configuration that has Fast DDS log into that file, which is empty until there is something to say.
+/// Configuration that makes Fast DDS log to a file, which stays empty until there is something to log.
 fn profile(log: &Path) -> String {
     let property = format!("<property><name>filename</name><value>{}</value></property>", log.display());
     let roles = ["pub", "sub"].map(|role| {
@@ -73,7 +73,7 @@ fn a_plugin_is_asked_where_nobody_else_can_write() {
     run.wait(LONGEST).with(exit::UNAVAILABLE);
 }
 
-/// Workers run elsewhere; the user does not.
+/// Workers run in another directory than the user.
 #[test]
 fn relative_paths_are_those_of_the_user() {
     let _alone = alone();
@@ -92,7 +92,7 @@ fn relative_paths_are_those_of_the_user() {
     run(&[], "plugins", "found");
 }
 
-/// The file of the working directory that Fast DDS obeys by default: here it would only have a log written.
+/// Fast DDS reads this file of the working directory by default; here it would only write a log.
 #[test]
 fn fast_dds_obeys_no_profile_in_the_working_directory() {
     let _alone = alone();
@@ -110,12 +110,12 @@ fn fast_dds_obeys_no_profile_in_the_working_directory() {
             Tripmeter::new(words.iter().chain(&["-o", results])).at(open.path()).run()
         };
         let finished = run(&format!("{system}/udp"), "by default");
-        // It is read when the transport opens; what comes after that does not matter here.
+        // It is read when the transport opens; anything after that does not matter.
         assert!([exit::GOOD, exit::PARTIAL].map(i32::from).map(Some).contains(&finished.code), "{finished:?}");
         assert!(!finished.stderr.contains("failed to open"), "{finished:?}");
         assert!(!log.exists(), "{system}: the profile in the working directory was obeyed");
         if system == "fastdds" {
-            // The same file is obeyed where it is asked for, by a path of the user.
+            // The same file takes effect if requested by a path of the user.
             run("fastdds/udp?profile=DEFAULT_FASTRTPS_PROFILES.xml", "asked for");
             assert!(log.exists(), "the profile that was asked for was not obeyed");
         }
@@ -133,7 +133,7 @@ fn install_runs_no_python_of_the_working_directory() {
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_tripmeter"));
     command.args(["install", "ecal", "--python"]).current_dir(open.path()).env("XDG_DATA_HOME", data.path());
-    // No index is asked: it comes to pip, and no further.
+    // Without an index, the install gets as far as pip.
     let output = command.env("PIP_NO_INDEX", "1").env("PIP_FIND_LINKS", "").output().unwrap();
     say(&String::from_utf8_lossy(&output.stderr));
     assert!(!sign.exists(), "a module of the working directory was run");

@@ -1,4 +1,4 @@
-//! The question to both sides, and the builds it is asked of.
+//! The question to both sides, and the builds that it compares.
 
 use crate::args::AbArgs;
 use crate::error::CliError;
@@ -11,19 +11,17 @@ use tripmeter_model::exit;
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 
-/// All that must be the same if rounds are added to earlier rounds.
+/// Everything that must be unchanged when rounds are added to earlier ones.
 pub struct Asked<'a> {
     pub args: &'a AbArgs,
     pub question: Question,
-    /// The figures that are judged; the headline's if none is named.
+    /// Figures judged; those of the headline if none is named.
     pub selection: Selection,
-    /// The program's own file, by size and time.
+    /// Size and time of the program file.
     pub program: String,
-    /// The plugin of each side, if it is one.
     pub plugins: [Option<HashedPlugin>; 2],
 }
 
-/// A plugin with the hash of its file.
 pub struct HashedPlugin {
     pub file: PathBuf,
     pub sha256: String,
@@ -38,7 +36,7 @@ impl HashedPlugin {
     }
 }
 
-/// What tells this build of the program from others: its file's size and date.
+/// Identifies this build of the program by size and date of its file.
 pub fn this_build() -> Result<String, CliError> {
     let file = experiment::program()?;
     let unreadable =
@@ -54,7 +52,7 @@ impl<'a> Asked<'a> {
         Ok(Self { args, question, selection, program: this_build()?, plugins })
     }
 
-    /// By its place in `ab.json`.
+    /// Values by their JSON pointer in `ab.json`.
     pub fn parts(&self) -> Vec<(&'static str, Value)> {
         let args = self.args;
         let of = |side: usize, part: fn(&HashedPlugin) -> Value| self.plugins[side].as_ref().map_or(Value::Null, part);
@@ -74,19 +72,13 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The figures that are named.
-///
-/// # Errors
-/// If one is unknown or not judged.
+/// Figures named on the command line. Fails if one is unknown or not judged.
 pub fn selection(args: &AbArgs) -> Result<Selection, CliError> {
     let refused = |why| CliError::new(exit::USAGE, format!("{why} (--figures)"));
     Selection::asked(&args.figures.figures).map_err(refused)
 }
 
-/// Checks what is asked before any transport is looked up.
-///
-/// # Errors
-/// If a share or a count is out of its range.
+/// Checks the question before any transport is looked up. Fails if a share or a count is out of range.
 pub fn question(args: &AbArgs) -> Result<Question, CliError> {
     let (margin, effect, power) = (args.margin.0, args.effect.0, args.power.0);
     let wrong = |text: String| Err(CliError::new(exit::USAGE, text));

@@ -1,4 +1,4 @@
-//! What there is of both sides, for people and as `ab.json`.
+//! Findings on both sides so far, as text and as `ab.json`.
 
 use super::asked::Asked;
 use crate::error::CliError;
@@ -17,20 +17,16 @@ use tripmeter_model::verdict::{JudgedFolder, OverallResult};
 use tripmeter_report::Ab;
 use tripmeter_stats::runs::Question;
 
-/// Names of the sub-experiments.
 pub const SIDES: [&str; 2] = ["a", "b"];
 
-/// Rounds of a comparison so far, and why there are no more.
 pub struct RoundsSoFar {
-    /// Pairs that show the effect in every figure, as far as is known.
+    /// Estimated pairs that show the effect in every figure.
     pub needed: Option<u64>,
-    /// Why there are not more rounds; empty if as many were asked for.
+    /// Reason why there are no more rounds; empty if as many were requested.
     pub stopped: &'static str,
-    /// Time of all rounds.
     pub spent: Duration,
 }
 
-/// What there is so far.
 pub struct Found<'a> {
     pub manifest: &'a Manifest,
     pairs: Pairs<'a>,
@@ -47,7 +43,6 @@ impl<'a> Found<'a> {
         Ok(Self { manifest, pairs, figures, comparisons })
     }
 
-    /// Rounds begun.
     pub fn rounds(&self) -> u32 {
         self.manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0)
     }
@@ -56,7 +51,7 @@ impl<'a> Found<'a> {
         self.comparisons.iter().map(|one| one.comparison.runs[0] as u64).min().unwrap_or(0)
     }
 
-    /// Figures of pairs of which no ratio can be taken.
+    /// Figures whose pairs have no ratio.
     fn not_compared(&self) -> Vec<FigureAddress> {
         self.figures.iter().filter(|one| !one.has_ratios()).map(|one| one.address.clone()).collect()
     }
@@ -97,7 +92,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Rates that a side missed, a line each, unless the rate is compared itself.
+    /// Rates that a side missed, one line each, except if the rate itself is compared.
     pub fn missed_rates(&self) -> Vec<String> {
         let (table, compared) = (self.pairs.table(), self.comparisons.iter().map(|one| &one.address));
         let missed = |side: &'static str| {
@@ -111,7 +106,7 @@ impl<'a> Found<'a> {
         SIDES.into_iter().flat_map(missed).collect()
     }
 
-    /// `ab.json`; docs/formats.md has its fields.
+    /// Contents of `ab.json`, as described in docs/formats.md.
     pub fn json(&self, asked: &Asked<'_>, so_far: &RoundsSoFar) -> Value {
         let (manifest, plan) = (self.manifest, &self.manifest.plan);
         let sides: Vec<Value> = plan.sub_experiments.iter().map(|side| self.side(side)).collect();
@@ -164,7 +159,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Both sides are one sub-experiment each, so their names are not in its address.
+/// Comparison without the sub-experiment's name: each side has only one.
 fn comparison_json(one: &JudgedFigure) -> Value {
     without_name(verdicts::judgement_json(one))
 }

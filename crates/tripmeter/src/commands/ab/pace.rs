@@ -1,4 +1,4 @@
-//! How many rounds there are to be.
+//! Number of rounds of a comparison.
 
 use super::found::{Found, RoundsSoFar};
 use crate::args::AbArgs;
@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use tripmeter_model::plan::Plan;
 use tripmeter_stats::runs::Question;
 
-/// Most rounds of a comparison, however small the effect that is looked for.
+/// Maximum number of rounds, however small the effect.
 pub const MOST_PAIRS: u64 = 1000;
 
-/// How long to go on.
 pub struct Pace {
     fixed: bool,
     effect: f64,
@@ -18,16 +17,15 @@ pub struct Pace {
     most: u64,
     budget: Duration,
     begin: Instant,
-    /// Spent before a kill.
+    /// Time spent before the process was killed.
     before: Duration,
-    /// Pairs that show the effect in every figure, as far as is known.
+    /// Estimated pairs that show the effect in every figure.
     pub needed: Option<u64>,
-    /// Why there are not more rounds; empty if as many were asked for.
+    /// Reason why there are no more rounds; empty if as many were requested.
     pub stopped: &'static str,
 }
 
 impl Pace {
-    /// With the time that was spent before a kill.
     pub fn new(args: &AbArgs, plan: &Plan, before: Duration) -> Self {
         Self {
             fixed: args.rounds.is_some(),
@@ -42,18 +40,19 @@ impl Pace {
         }
     }
 
-    /// Time spent on all rounds so far, without rounds that a kill cut off.
+    /// Time spent on all rounds so far, without rounds cut off by a kill.
     pub fn spent(&self) -> Duration {
         self.before + self.begin.elapsed()
     }
 
-    /// State for `ab.json`.
     pub fn so_far(&self) -> RoundsSoFar {
         RoundsSoFar { needed: self.needed, stopped: self.stopped, spent: self.spent() }
     }
 
-    /// Rounds in all, asked for before the first round and after each. Depends on the spread between runs, never on the
-    /// ratio, and is computed seldom, so that stopping does not favour a verdict; see docs/method.md.
+    /// Total number of rounds, asked for before the first round and after each.
+    ///
+    /// It depends on the spread between runs, never on the ratio, and is computed seldom, so that stopping does not
+    /// favour a verdict; see docs/method.md.
     pub fn rounds_wanted(&mut self, found: &Found<'_>, question: &Question) -> u32 {
         let (round, planned) = (found.rounds(), found.manifest.plan.rounds);
         if self.fixed || round < self.first {

@@ -1,4 +1,4 @@
-//! Going on in the folder of an `ab` that was killed or interrupted.
+//! Resumes an `ab` that was killed or interrupted.
 
 use super::asked::Asked;
 use crate::ab_json::{self, SOURCE};
@@ -16,21 +16,18 @@ use tripmeter_model::folder::AB;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 
-/// What was made before, and was not finished.
 pub struct Unfinished {
     folder: LockedFolder,
     manifest: Manifest,
-    /// `ab.json`, if it came to that.
+    /// Contents of `ab.json`, if it was written.
     json: Option<Value>,
     /// Held while this lives.
     _lock: File,
 }
 
 impl Unfinished {
-    /// In the folder that results are to go to, if there is one.
-    ///
-    /// # Errors
-    /// If another command is at work there, or `ab.json` cannot be read.
+    /// Finds an unfinished comparison in the output folder. Fails if another command is using the folder, or `ab.json`
+    /// cannot be read.
     pub fn find(folder: Option<&Path>) -> Result<Option<Self>, CliError> {
         let Some(folder) = folder.and_then(|folder| folder.canonicalize().ok()) else { return Ok(None) };
         if unfinished(&folder)?.is_none() {
@@ -38,26 +35,21 @@ impl Unfinished {
         }
         let lock = lock(&opened(&folder)?, "ab", "-o")?;
         let folder = LockedFolder::take(&folder).map_err(RunError::from)?;
-        // It may have come to its end meanwhile.
+        // It may have been finished in between.
         let Some((manifest, json)) = unfinished(folder.folder().path())? else { return Ok(None) };
         Ok(Some(Self { folder, manifest, json, _lock: lock }))
     }
 
-    /// Of the random order.
     pub fn seed(&self) -> u64 {
         self.manifest.plan.seed
     }
 
-    /// The time that was spent measuring.
     pub fn spent(&self) -> Duration {
         let seconds = self.json.as_ref().and_then(|json| json["spent_s"].as_f64()).unwrap_or(0.0);
         Duration::try_from_secs_f64(seconds).unwrap_or_default()
     }
 
-    /// What the engine goes on with.
-    ///
-    /// # Errors
-    /// If anything else is asked for now than was before.
+    /// Results for the engine to resume. Fails if anything differs from what was asked for before.
     pub fn begun(&self, plan: &Plan, asked: &Asked<'_>) -> Result<Begun, CliError> {
         if let Some(change) = self.change(plan, asked) {
             let text = format!(
@@ -79,7 +71,7 @@ impl Unfinished {
         if self.manifest.tripmeter_version != version {
             return Some(format!("tripmeter {} before, {version} now", self.manifest.tripmeter_version));
         }
-        // How many there are to be may have been found out since.
+        // The number of rounds may have been decided since.
         let of_plan = |plan: &Plan| read_back(&serde_json::to_value(Plan { rounds: 0, ..plan.clone() }).ok()?);
         let changed = difference(&of_plan(&self.manifest.plan)?, &of_plan(plan)?, String::new());
         let asked = || {
@@ -93,7 +85,7 @@ impl Unfinished {
     }
 }
 
-/// What is in a folder of an `ab` that has not come to its verdict: `ab.json` is the last that is written.
+/// Contents of an `ab` folder without a verdict: `ab.json` is written last.
 fn unfinished(folder: &Path) -> Result<Option<(Manifest, Option<Value>)>, CliError> {
     if !is_results(folder) {
         return Ok(None);
@@ -109,12 +101,12 @@ fn unfinished(folder: &Path) -> Result<Option<(Manifest, Option<Value>)>, CliErr
     Ok((!(is_over && is_judged)).then_some((manifest, json)))
 }
 
-/// As a file has it.
+/// Value after writing it to a file and reading it back.
 fn read_back(value: &Value) -> Option<Value> {
     serde_json::from_str(&value.to_string()).ok()
 }
 
-/// The first place where two values differ, and how.
+/// First place where two values differ, and how.
 fn difference(before: &Value, now: &Value, place: String) -> Option<String> {
     let below = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
     match (before, now) {

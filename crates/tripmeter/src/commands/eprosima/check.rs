@@ -16,7 +16,6 @@ use tripmeter_model::{Pattern, exit};
 use tripmeter_report::eprosima::checks;
 use tripmeter_report::plots::{self, eprosima as pictures};
 
-/// `tripmeter eprosima check`
 pub fn check(args: &EprosimaCheckArgs) -> Result<u8, CliError> {
     let requirements = requirements(&args.requirements)?;
     let options = args.plots_directory.as_deref().map(|folder| (folder, args.plotting.options()));
@@ -26,7 +25,6 @@ pub fn check(args: &EprosimaCheckArgs) -> Result<u8, CliError> {
     Ok(exit_code(&checked))
 }
 
-/// The number of sub-experiments that fail, as an exit code.
 pub fn exit_code(checked: &ExperimentCheck) -> u8 {
     const MOST: u8 = 63;
     u8::try_from(checked.failing()).unwrap_or(MOST).min(MOST)
@@ -41,7 +39,7 @@ pub fn requirements(file: &Path) -> Result<Requirements, CliError> {
     }
 }
 
-/// Checks an experiment, writes a report of each sub-experiment into its folder, and plots into a folder if one is given.
+/// Checks an experiment, writes a report of each sub-experiment into its folder, and plots into `plots` if given.
 pub fn checked(
     requirements: &Requirements,
     file: &Path,
@@ -65,10 +63,8 @@ pub fn checked(
     Ok(checked)
 }
 
-/// Checks that a plan can meet requirements, before it is measured.
-///
-/// # Errors
-/// If no round-trip sub-experiment of the plan has requirements, or one has requirements for a payload that is not in the plan.
+/// Checks, before measuring, that a plan can meet requirements. Fails if no round-trip sub-experiment has requirements,
+/// or one has requirements for a payload that is not planned.
 pub fn fits(requirements: &Requirements, file: &Path, plan: &Plan) -> Result<(), CliError> {
     let planned: Vec<_> = plan.sub_experiments.iter().filter(|sub| sub.pattern == Pattern::PingPong).collect();
     let empty = |name: &str| Measured { name: name.to_owned(), summary: Default::default(), distrust: None };
@@ -95,7 +91,6 @@ pub fn fits(requirements: &Requirements, file: &Path, plan: &Plan) -> Result<(),
     Ok(())
 }
 
-/// None of the sub-experiments has requirements.
 fn nothing_to_check(file: &Path, place: &str, checked: &ExperimentCheck) -> CliError {
     let text = format!(
         "nothing to check: '{}' has no requirements for any sub-experiment in {place}: {}",
@@ -105,7 +100,6 @@ fn nothing_to_check(file: &Path, place: &str, checked: &ExperimentCheck) -> CliE
     CliError::new(exit::DATA, text)
 }
 
-/// Three pictures of each sub-experiment.
 fn jobs<'a>(
     checked: &'a ExperimentCheck,
     measured: &'a [Measured],

@@ -15,11 +15,10 @@ use tripmeter_report::document::{Block, Document};
 use tripmeter_report::eprosima::{ExperimentComparison, SubExperimentComparison, comparison, side_by_side};
 use tripmeter_report::plots::eprosima::{COMPARED, Named, experiment_comparison};
 
-/// One of the two experiments.
 struct Side {
     folder: ExperimentFolder,
     measured: Vec<Measured>,
-    /// How it is called in files and pictures.
+    /// Name in files and plots.
     name: String,
 }
 
@@ -35,7 +34,6 @@ impl Side {
     }
 }
 
-/// `tripmeter eprosima compare`
 pub fn compare(args: &EprosimaCompareArgs) -> Result<u8, CliError> {
     let threshold = args.fail_threshold;
     if !(threshold >= 0.0 && threshold.is_finite()) {
@@ -59,7 +57,7 @@ pub fn compare(args: &EprosimaCompareArgs) -> Result<u8, CliError> {
     Ok(if made.passed() { exit::GOOD } else { exit::FINDING })
 }
 
-/// Compares what both sides have, and names what only one has.
+/// Compares sub-experiments of both sides, and names those that only one has.
 fn compared(sides: &[Side; 2], args: &EprosimaCompareArgs) -> Result<ExperimentComparison, CliError> {
     let [reference, results] = sides;
     let mut made = ExperimentComparison::default();
@@ -70,7 +68,7 @@ fn compared(sides: &[Side; 2], args: &EprosimaCompareArgs) -> Result<ExperimentC
             continue;
         };
         let compared = by_threshold(&one.summary, &other.summary, args.fail_threshold);
-        // What the results lack is a failure of its own.
+        // Only the reference is checked for unfinished payloads: those that the results lack already fail.
         let of_reference = one.distrust.clone().or_else(|| reference.folder.unfinished(&name));
         let distrust = other.distrust.clone().or_else(|| of_reference.map(|why| format!("in the reference, {why}")));
         made.both.push(SubExperimentComparison { name, compared, distrust });
@@ -93,7 +91,6 @@ fn compared(sides: &[Side; 2], args: &EprosimaCompareArgs) -> Result<ExperimentC
     Err(CliError::new(exit::DATA, format!("nothing to compare: {why}")))
 }
 
-/// Writes comparison files and pictures; returns their paths.
 fn write(
     sides: &[Side; 2],
     made: &ExperimentComparison,
@@ -124,7 +121,6 @@ fn write(
     Ok(files)
 }
 
-/// The summaries of both sides, one below the other.
 fn summaries(sides: &[Side; 2], made: &ExperimentComparison) -> Document {
     let tables = made.both.iter().filter_map(|one| {
         let (reference, result) = sides[0].of(&one.name).zip(sides[1].of(&one.name))?;

@@ -1,4 +1,4 @@
-//! `tripmeter eprosima compare-subexperiments`: sub-experiments side by side, as plots.
+//! `tripmeter eprosima compare-subexperiments`: plots sub-experiments side by side.
 
 use crate::args::CompareSubexperimentsArgs;
 use crate::error::CliError;
@@ -9,7 +9,6 @@ use tripmeter_eprosima::summary::{Magnitude, Summary, sub_experiment};
 use tripmeter_model::exit;
 use tripmeter_report::plots::eprosima::{Named, subexperiment_comparison};
 
-/// `tripmeter eprosima compare-subexperiments`
 pub fn compare_subexperiments(args: &CompareSubexperimentsArgs) -> Result<u8, CliError> {
     let files = &args.subexperiment_summaries;
     let summaries: Vec<Summary> = files.iter().map(|file| Summary::read(file)).collect::<Result<_, _>>()?;
@@ -31,7 +30,7 @@ pub fn compare_subexperiments(args: &CompareSubexperimentsArgs) -> Result<u8, Cl
     Ok(exit::GOOD)
 }
 
-/// The names of the sub-experiments; where two are the same, with the folders of their files before them.
+/// Names of the sub-experiments; equal names are preceded by their folder.
 fn names(files: &[PathBuf]) -> Vec<String> {
     let short: Vec<String> = files.iter().map(|file| short_name(file)).collect();
     let twice = |name: &String| short.iter().filter(|other| *other == name).count() > 1;

@@ -1,4 +1,4 @@
-//! `tripmeter eprosima determine-requirements`: requirements from many runs.
+//! `tripmeter eprosima determine-requirements`: derives requirements from many runs.
 
 use super::folder::{ExperimentFolder, Source, runs, threads};
 use crate::args::DetermineRequirementsArgs;
@@ -13,13 +13,11 @@ use tripmeter_model::exit;
 use tripmeter_report::counted;
 use tripmeter_report::eprosima::requirements;
 
-/// A file of a run.
 struct RunSource {
     run: String,
     source: Source,
 }
 
-/// `tripmeter eprosima determine-requirements`
 pub fn determine_requirements(args: &DetermineRequirementsArgs) -> Result<u8, CliError> {
     let runs: Vec<_> = runs(&args.experiments_results)?;
     let mut sources = Vec::new();
@@ -46,7 +44,7 @@ pub fn determine_requirements(args: &DetermineRequirementsArgs) -> Result<u8, Cl
     Ok(exit::GOOD)
 }
 
-/// Reads all files and makes requirements of them; notes what some runs lack.
+/// Derives requirements from all files, and notes what some runs lack.
 fn derived(names: &[String], sources: &[RunSource]) -> Result<Derived, CliError> {
     let summaries = read_all(sources)?;
     let counting = sources.iter().map(|source| source.run.as_str()).collect::<BTreeSet<_>>().len();
@@ -64,7 +62,7 @@ fn derived(names: &[String], sources: &[RunSource]) -> Result<Derived, CliError>
     Ok(derived)
 }
 
-/// One line if runs fail the limits that were made from them because there are too few for the percentile.
+/// Note if runs fail the limits derived from them, because there are too few for the percentile.
 fn too_few(derived: &Derived, summaries: &[RunSummary], runs: usize) -> Option<String> {
     let broken = broken(&derived.requirements, summaries);
     let BrokenLimit { run, sub_experiment, row } = broken.first().filter(|_| runs < FEWEST_RUNS)?;
@@ -81,7 +79,7 @@ fn too_few(derived: &Derived, summaries: &[RunSummary], runs: usize) -> Option<S
     ))
 }
 
-/// Reads all files, one on each CPU.
+/// Reads all files, one per CPU.
 fn read_all(sources: &[RunSource]) -> Result<Vec<RunSummary>, CliError> {
     let (reader, next) = (Reader::new(threads()), AtomicUsize::new(0));
     let work = || -> Result<Vec<(usize, RunSummary)>, CliError> {
@@ -89,9 +87,9 @@ fn read_all(sources: &[RunSource]) -> Result<Vec<RunSummary>, CliError> {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(one) = sources.get(index) else { return Ok(found) };
-            // The others need not go on after an error.
+            // The other threads stop after an error.
             let summary = one.source.read(&reader, 1).inspect_err(|_| next.store(sources.len(), Ordering::Relaxed))?;
-            // Of samples, it is as the file of a summary would have it.
+            // A summary made of samples is rounded like one read from a file.
             let summary = summary.as_in_file();
             found.push((index, RunSummary { run: one.run.clone(), sub_experiment: one.source.name.clone(), summary }));
         }
@@ -102,11 +100,11 @@ fn read_all(sources: &[RunSource]) -> Result<Vec<RunSummary>, CliError> {
     });
     let mut summaries: Vec<_> = outcome?.into_iter().flatten().collect();
     summaries.sort_by_key(|(index, _)| *index);
-    // Of what has no figures, the whole sub-experiment is missing in that run.
+    // A summary without rows counts as a missing sub-experiment of that run.
     Ok(summaries.into_iter().map(|(_, summary)| summary).filter(|one| !one.summary.rows.is_empty()).collect())
 }
 
-/// One line about what some runs lack.
+/// Note on what some runs lack.
 fn missing(gap: &Gap, runs: usize) -> String {
     let payload = gap.bytes.as_ref().map(|bytes| format!(" at {bytes} bytes")).unwrap_or_default();
     let (name, count) = (&gap.sub_experiment, gap.missing_in.len());

@@ -1,4 +1,4 @@
-//! The folder of an experiment: its summaries, made anew where they are missing or older than the samples.
+//! Folder of an experiment, whose summaries are remade if missing or older than the samples.
 
 use crate::commands::show;
 use crate::database::Contents;
@@ -19,13 +19,11 @@ use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus, SubExperimen
 use tripmeter_model::payload::finished_text;
 use tripmeter_model::{exit, printable};
 
-/// Where the figures of one sub-experiment are.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Its name.
     pub name: String,
     origin: Origin,
-    /// The payloads that the manifest lists as finished, if it plans this sub-experiment: no others count.
+    /// Payloads that the manifest lists as finished, if the sub-experiment is planned; no others count.
     finished: Option<Vec<FinishedPayload>>,
 }
 
@@ -33,23 +31,22 @@ pub struct Source {
 #[derive(Clone, Copy, Debug)]
 pub struct FinishedPayload {
     payload_bytes: u64,
-    /// How many its figure is of.
+    /// Round trips in its figure.
     round_trips: u64,
 }
 
-/// What figures come from.
 #[derive(Clone, Debug)]
 enum Origin {
     /// A file of figures.
     Summary(PathBuf),
     /// A file of samples.
     Samples(PathBuf),
-    /// Nothing: it was planned and not measured.
+    /// Planned and not measured.
     Nothing,
 }
 
 impl Source {
-    /// Whether there are only samples, or newer ones than the summary.
+    /// True if there is no summary as new as the samples.
     pub fn is_samples(&self) -> bool {
         matches!(self.origin, Origin::Samples(_))
     }
@@ -62,10 +59,7 @@ impl Source {
         }
     }
 
-    /// Its figures: read, or made of its samples by `threads`.
-    ///
-    /// # Errors
-    /// If the file is wrong.
+    /// Reads the figures, or computes them from samples with `threads`.
     pub fn read(&self, reader: &Reader, threads: usize) -> Result<Summary, CliError> {
         let mut summary = match &self.origin {
             Origin::Summary(file) => Summary::read(file)?,
@@ -86,32 +80,25 @@ impl Source {
     }
 }
 
-/// A folder with the files of one experiment, or of one round of it.
+/// Folder with the files of an experiment, or of one of its rounds.
 #[derive(Debug)]
 pub struct ExperimentFolder {
     path: PathBuf,
-    /// For what is written in it.
     pub handle: FolderHandle,
-    /// Sub-experiments that have files, by name; then those that were planned and have none.
+    /// Sub-experiments with files, by name; then those planned that have none.
     pub sources: Vec<Source>,
     manifest: Option<Manifest>,
     round: u32,
 }
 
 impl ExperimentFolder {
-    /// Reads what is in a folder. Files that belong to no experiment are named in one note.
-    ///
-    /// # Errors
-    /// If it is no folder, holds rounds or no results, or has a manifest that cannot be read.
+    /// Reads a folder. One note names all files that belong to no experiment. Fails if it is not a folder, holds rounds
+    /// or no results, or has a manifest that cannot be read.
     pub fn open(path: &Path) -> Result<Self, CliError> {
         let contents = Contents::read(path)?;
         Self::with(path, contents, opened(path)?)
     }
 
-    /// [`ExperimentFolder::open`] for one that is open.
-    ///
-    /// # Errors
-    /// The same.
     pub fn of(handle: &FolderHandle) -> Result<Self, CliError> {
         Self::with(handle.path(), Contents::read(handle.path())?, handle.clone())
     }
@@ -147,11 +134,8 @@ impl ExperimentFolder {
         Ok(found)
     }
 
-    /// Makes the summaries that are not there, or older than the samples, as files beside the samples. Where something is
-    /// still measured, none is made: figures are of the samples found so far.
-    ///
-    /// # Errors
-    /// If samples are wrong, or a file cannot be written.
+    /// Writes summaries that are missing or older than the samples. While the experiment is running none is written,
+    /// and figures come from the samples so far. Fails if samples are invalid, or a file cannot be written.
     pub fn summarise(&mut self) -> Result<(), CliError> {
         if self.is_running() {
             output::say(&format!(
@@ -177,15 +161,12 @@ impl ExperimentFolder {
         Ok(())
     }
 
-    /// Whether it is still measured; a run that was killed looks the same.
+    /// True while it is measured; a killed run looks the same.
     pub fn is_running(&self) -> bool {
         self.manifest.as_ref().is_some_and(|manifest| manifest.status == RunStatus::Running)
     }
 
-    /// All summaries; a sub-experiment that was not measured has an empty one.
-    ///
-    /// # Errors
-    /// If a file is wrong.
+    /// Summaries of all sub-experiments, empty for those not measured.
     pub fn measured(&self) -> Result<Vec<Measured>, CliError> {
         let reader = Reader::new(threads());
         let measured = self.sources.iter().map(|source| {
@@ -195,8 +176,8 @@ impl ExperimentFolder {
         measured.collect()
     }
 
-    /// Payloads of a sub-experiment that the manifest lists as finished; `None` if it is not in the plan. Files of a killed
-    /// run may have a part of one more.
+    /// Payloads that the manifest lists as finished; `None` if the sub-experiment is not planned. Files of a killed run
+    /// may have a part of one more.
     pub fn finished(&self, name: &str) -> Option<Vec<FinishedPayload>> {
         self.manifest.as_ref()?.plan.sub_experiments.iter().find(|sub| sub.name == name)?;
         let cells = self.result(name).map_or(&[][..], |result| &result.cells);
@@ -208,9 +189,6 @@ impl ExperimentFolder {
     }
 
     /// Checks that every sub-experiment whose round trips were kept has a file.
-    ///
-    /// # Errors
-    /// If one has none.
     pub fn check_files(&self) -> Result<(), CliError> {
         let are_kept =
             |manifest: &Manifest| manifest.plan.raw.eprosima && self.round >= manifest.first_round_with_samples();
@@ -223,7 +201,7 @@ impl ExperimentFolder {
         })
     }
 
-    /// A message if a sub-experiment lacks payloads because its run was killed or interrupted.
+    /// Message if a sub-experiment lacks payloads because its run was killed or interrupted.
     pub fn unfinished(&self, name: &str) -> Option<String> {
         let plan = self.manifest.as_ref()?.plan.sub_experiments.iter().find(|sub| sub.name == name)?;
         let result = self.result(name);
@@ -233,8 +211,7 @@ impl ExperimentFolder {
         is_short.then(|| format!("it did not come to its end: {}", finished_text(&plan.payloads, &finished, None)))
     }
 
-    /// Why the figures of a sub-experiment do not count, if so: its path proof failed, it failed itself, or messages were
-    /// damaged.
+    /// Reason why the figures of a sub-experiment do not count: failed path proof, failed run, or damaged messages.
     pub fn distrust(&self, name: &str) -> Option<String> {
         let result = self.result(name)?;
         if let Some(proof) = result.path_proof.as_ref().filter(|proof| proof.verdict == Verdict::Failed) {
@@ -255,28 +232,24 @@ impl ExperimentFolder {
         results.iter().find(|result| result.name == name && result.round == self.round)
     }
 
-    /// Its path as given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// The manifest of a folder, or of its parent for a round, and the number of the round.
+/// Manifest of a folder, or of its parent for a round, and the number of the round.
 fn manifest_of(path: &Path) -> Result<(Option<Manifest>, u32), CliError> {
     let (folder, round) = with_manifest(path);
     let manifest = if is_results(&folder) { Some(show::read(&folder)?) } else { None };
     Ok((manifest, round.unwrap_or(1)))
 }
 
-/// Whether a payload counts: any, or only those that the manifest lists as finished.
+/// True if a payload counts: any without a manifest, else those listed as finished.
 pub fn counts(finished: Option<&[FinishedPayload]>, bytes: &Bytes) -> bool {
     finished.is_none_or(|finished| finished.iter().any(|one| Bytes::from(one.payload_bytes) == *bytes))
 }
 
-/// Checks that a file of samples has the round trips that figures are of.
-///
-/// # Errors
-/// If a finished payload has fewer.
+/// Checks that a sample file has the round trips of its figures. Fails if a finished payload has fewer.
 pub fn check_rows(file: &Path, finished: Option<&[FinishedPayload]>, rows: &[SummaryRow]) -> Result<(), CliError> {
     let missing = |one: &FinishedPayload| {
         let bytes = Bytes::from(one.payload_bytes);
@@ -288,7 +261,7 @@ pub fn check_rows(file: &Path, finished: Option<&[FinishedPayload]>, rows: &[Sum
     if missing.is_empty() { Ok(()) } else { Err(lacking(file, "round trips", &missing).into()) }
 }
 
-/// One note of payloads that do not count; none if there are none.
+/// Prints one note of payloads that do not count.
 pub fn note_unfinished<'a>(name: &str, payloads: impl Iterator<Item = &'a Bytes>) {
     let payloads: Vec<String> = payloads.map(|bytes| format!("{bytes} bytes")).collect();
     if !payloads.is_empty() {
@@ -297,15 +270,14 @@ pub fn note_unfinished<'a>(name: &str, payloads: impl Iterator<Item = &'a Bytes>
     }
 }
 
-/// CPUs that this process may use.
 pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Sources by name: the summary, or the samples if there is no summary or an older one.
+/// Sources by name: the summary, or the samples if the summary is missing or older.
 fn sources(path: &Path, contents: &Contents) -> Vec<Source> {
     let mut found: BTreeMap<String, [Option<PathBuf>; 2]> = BTreeMap::new();
-    // A folder in the place of a file is an error when it is read. Of a file and its compressed copy, the first is taken.
+    // A folder in place of a file fails when it is read. Of a file and its compressed copy, the first is used.
     for name in contents.others.iter().chain(&contents.folders) {
         if let Some((sub_experiment, is_summary)) = sub_experiment(name) {
             let files = found.entry(sub_experiment.to_owned()).or_default();
@@ -321,21 +293,20 @@ fn sources(path: &Path, contents: &Contents) -> Vec<Source> {
     found.into_iter().filter_map(source).collect()
 }
 
-/// Whether a file was changed after the other.
 fn is_newer(file: &Path, other: &Path) -> bool {
     let changed = |file: &Path| file.metadata().and_then(|metadata| metadata.modified()).ok();
     changed(file) > changed(other)
 }
 
-/// The sub-experiment that a file belongs to, and whether it is its summary.
+/// Sub-experiment of a file, and true if the file is its summary.
 pub fn sub_experiment(file: &str) -> Option<(&str, bool)> {
     let stem = file.strip_suffix(".gz").unwrap_or(file).strip_suffix(".csv")?.strip_prefix("measurements_")?;
     let found = stem.strip_suffix("_summary").map_or((stem, false), |name| (name, true));
-    // What would be more than a name on a terminal is none.
+    // Names that a terminal would not print as a single line are ignored.
     (!found.0.is_empty() && printable::line(found.0) == found.0).then_some(found)
 }
 
-/// Whether a file belongs to an experiment or its plots, or is hidden.
+/// True if a file belongs to an experiment or its plots, or is hidden.
 fn is_of_an_experiment(file: &str) -> bool {
     let is_csv = ["measurements_", "checks_"].iter().any(|beginning| file.starts_with(beginning))
         && [".csv", ".csv.gz", ".hlog"].iter().any(|ending| file.ends_with(ending))
@@ -343,11 +314,9 @@ fn is_of_an_experiment(file: &str) -> bool {
     is_csv || file == REPORT || [".png", ".svg"].iter().any(|ending| file.ends_with(ending)) || file.starts_with('.')
 }
 
-/// The experiments in a folder, oldest first; of those with rounds, each round. Folders without results and files are
-/// named in one note, but for that of attempts that do not count.
-///
-/// # Errors
-/// If it is no folder, or there is no experiment in it.
+/// Experiments in a folder, oldest first, with each round of those that have rounds. One note names folders without
+/// results and stray files, except folders of discarded attempts. Fails if it is not a folder, or contains no
+/// experiment.
 pub fn runs(folder: &Path) -> Result<Vec<NamedFolder>, CliError> {
     let contents = Contents::read(folder)?;
     let mut runs = Vec::new();

@@ -1,4 +1,4 @@
-//! `tripmeter eprosima history`: how experiments developed over time, as plots.
+//! `tripmeter eprosima history`: plots experiments over time.
 
 use super::check::requirements;
 use super::folder::{ExperimentFolder, runs};
@@ -15,13 +15,12 @@ use tripmeter_report::counted;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::eprosima::{self as pictures, Named};
 
-/// One sub-experiment in every experiment that has it, oldest first.
+/// A sub-experiment in every experiment that has it, oldest first.
 struct Past {
     name: String,
     experiments: Vec<(String, Summary)>,
 }
 
-/// `tripmeter eprosima history`
 pub fn history(args: &EprosimaHistoryArgs) -> Result<u8, CliError> {
     let limits = args.requirements.as_deref().map(requirements).transpose()?;
     let options = args.plotting.options();
@@ -29,7 +28,7 @@ pub fn history(args: &EprosimaHistoryArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-/// Draws the history of every sub-experiment in a database; returns what was drawn, in lines.
+/// Plots the history of every sub-experiment in a database; returns a line for each, and one with the folder.
 pub fn draw(
     database: &Path,
     limits: Option<&Requirements>,
@@ -50,7 +49,6 @@ pub fn draw(
     Ok(drawn + &format!("plots are in '{}'\n", folder.display()))
 }
 
-/// Every payload that an experiment has, ascending.
 fn payloads(past: &Past) -> Vec<&Bytes> {
     let rows = past.experiments.iter().flat_map(|(_, summary)| &summary.rows);
     let mut payloads: Vec<_> = rows.map(|row| &row.bytes).collect();
@@ -59,7 +57,7 @@ fn payloads(past: &Past) -> Vec<&Bytes> {
     payloads
 }
 
-/// Every sub-experiment in a database, in the order of first appearance.
+/// Sub-experiments of a database, in order of first appearance.
 fn pasts(database: &Path) -> Result<Vec<Past>, CliError> {
     let mut pasts: Vec<Past> = Vec::new();
     for run in runs(database)? {

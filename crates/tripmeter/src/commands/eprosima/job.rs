@@ -21,10 +21,7 @@ use tripmeter_model::plan::Raw;
 use tripmeter_report::eprosima::checks;
 use tripmeter_report::plots::{Options, eprosima as pictures};
 
-/// `tripmeter eprosima job`
-///
-/// # Source
-/// `latency_job.bash` of eProsima's benchmarking: the steps, their order, and the layout of the database.
+/// Runs the steps of eProsima's `latency_job.bash`, in its order and with its database layout.
 pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     let limits = check::requirements(&args.requirements)?;
     let results = args.database.join("experiments_results");
@@ -46,7 +43,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
         return Ok(exit::INTERRUPTED);
     }
     let allowed = prepared.allowed;
-    // With its own files.
+    // Removes its temporary files.
     drop(prepared);
     signals_end_us();
     let (plots, options) = (measured.at("plots")?, args.plotting.options());
@@ -59,7 +56,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     let checked = check::checked(&limits, &args.requirements, experiment, Some((&plots, options))).map_err(shown)?;
     output::print_document(&checks(&checked, true))?;
     if let Some(depth) = args.depth {
-        // The new one is named so that a clock that went back cannot remove it.
+        // The new experiment is kept by name, so that a clock set back cannot remove it.
         say(args, &prune::remove_old(&results, depth, &[last_part(&place)], false)?);
     }
     let history_plots = args.database.join("history_plots");
@@ -73,21 +70,20 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
         failing => failing,
     };
     match drawn {
-        // What this run found is worth more than the picture of those before.
+        // The result of this run matters more than a plot of earlier ones.
         Err(error) if code != exit::GOOD => output::say(&format!("note: no history: {error}")),
         drawn => drop(drawn?),
     }
     Ok(code)
 }
 
-/// Notes beside the checks.
 fn say(args: &JobArgs, text: &str) {
     if !args.quiet {
         text.lines().for_each(output::say);
     }
 }
 
-/// The place of an experiment with a name of its own.
+/// Place of an experiment with a label.
 fn named(results: &Path, label: &str) -> Result<PathBuf, CliError> {
     let plain = |c: char| c.is_alphanumeric() || "._=-+".contains(c);
     if label.is_empty() || label.len() > 100 || !label.chars().all(plain) || label.starts_with(['.', '-']) {
@@ -97,8 +93,8 @@ fn named(results: &Path, label: &str) -> Result<PathBuf, CliError> {
     Ok(results.join(label))
 }
 
-/// Makes summaries of all sub-experiments, plots of their samples, and plots that show them side by side. What cannot be
-/// read has been said if the exit code is not good.
+/// Writes summaries of all sub-experiments, plots of their samples, and comparison plots. If the exit code is not good,
+/// the errors have been printed.
 fn summarise(place: &FolderHandle, plots: &Path, options: Options) -> Result<u8, CliError> {
     let mut folder = ExperimentFolder::of(place)?;
     if folder.sources.iter().any(Source::is_samples) {

@@ -1,4 +1,4 @@
-//! `tripmeter eprosima`: what eProsima's latency scripts do, on the same files.
+//! `tripmeter eprosima`: eProsima's latency scripts, on the same files.
 
 mod check;
 mod compare;
@@ -13,7 +13,6 @@ mod prune;
 use crate::args::{EprosimaArgs, EprosimaCommand};
 use crate::error::CliError;
 
-/// `tripmeter eprosima`
 pub fn eprosima(args: &EprosimaArgs) -> Result<u8, CliError> {
     match &args.command {
         EprosimaCommand::Process(args) => process::process(args),

@@ -1,4 +1,4 @@
-//! `tripmeter eprosima process`: samples into summaries.
+//! `tripmeter eprosima process`: turns samples into summaries.
 
 use super::folder::{ExperimentFolder, FinishedPayload, check_rows, counts, note_unfinished, sub_experiment, threads};
 use crate::args::ProcessArgs;
@@ -23,29 +23,24 @@ use tripmeter_report::plots::distribution::{histogram, series};
 use tripmeter_report::plots::eprosima::subject;
 use tripmeter_report::plots::samples::{Histogram, SampleSeries};
 
-/// One file to process.
 struct RawFile {
     raw: PathBuf,
     summary: PathBuf,
-    /// The folder of both; `None` if the user has named both files.
+    /// Folder of both files; `None` if the user named both.
     folder: Option<FolderHandle>,
-    /// The sub-experiment, as the file's name says it.
     name: String,
-    /// The payloads that count; `None` if all do.
+    /// Payloads that count; `None` if all do.
     finished: Option<Vec<FinishedPayload>>,
-    /// Where its plots go.
     plots: Option<PathBuf>,
 }
 
-/// What comes of the samples of one payload.
+/// Results from the samples of one payload.
 struct Payload {
     bytes: Bytes,
     row: SummaryRow,
-    /// What is drawn.
     shapes: Option<(Histogram, SampleSeries)>,
 }
 
-/// `tripmeter eprosima process`
 pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
     let options = args.plotting.options();
     args.plots_directory.as_deref().map_or(Ok(()), no_link)?;
@@ -64,12 +59,11 @@ pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-/// Makes the summary of every file of samples in results folders, and plots if a place for them is given. Plots go to
-/// `<plots>/measurements_<name>`, plots of rounds to `<plots>/round-<number>/measurements_<name>`. Prints errors and goes on;
-/// returns the exit code.
+/// Summarises every sample file in results folders, and plots if a folder for plots is given. Prints errors, continues,
+/// and returns the exit code.
 ///
-/// # Errors
-/// If a folder cannot be read, or holds no samples.
+/// Plots go to `<plots>/measurements_<name>`, those of rounds to `<plots>/round-<number>/measurements_<name>`. Fails if
+/// a folder cannot be read, or holds no samples.
 pub fn folders(folders: &[PathBuf], plots: Option<(&Path, Options)>) -> Result<u8, CliError> {
     let (mut jobs, mut code) = (Vec::new(), exit::GOOD);
     for folder in folders {
@@ -84,10 +78,7 @@ pub fn folders(folders: &[PathBuf], plots: Option<(&Path, Options)>) -> Result<u
     Ok(code.max(process_all(jobs, plots.map(|(_, options)| options))))
 }
 
-/// [`folders`] for one that is open.
-///
-/// # Errors
-/// The same.
+/// Same as [`folders`], for a folder that is already open.
 pub fn folder(handle: &FolderHandle, plots: (&Path, Options)) -> Result<u8, CliError> {
     Ok(process_all(jobs_in_all(handle.path(), Some(handle), Some(plots))?, Some(plots.1)))
 }
@@ -105,11 +96,11 @@ fn jobs_in_all(
     Ok(jobs)
 }
 
-/// Processes all files, as many at a time as there are CPUs; says what failed. Returns the exit code.
+/// Processes all files, as many in parallel as there are CPUs; prints errors and returns the exit code.
 fn process_all(mut jobs: Vec<RawFile>, options: Option<Options>) -> u8 {
-    // The largest first, so that no CPU is left with a large one at the end.
+    // Largest first, so that no CPU ends with a large file.
     jobs.sort_by_cached_key(|job| Reverse(fs::metadata(&job.raw).map_or(0, |metadata| metadata.len())));
-    // The plots of one file keep all CPUs busy.
+    // The plots of one file use all CPUs.
     let threads = threads();
     let workers = if options.is_some() { 1 } else { threads.min(jobs.len()) };
     let reader = Reader::new(threads);
@@ -135,7 +126,7 @@ fn process_all(mut jobs: Vec<RawFile>, options: Option<Options>) -> u8 {
     failed.first().map_or(exit::GOOD, |error| error.code)
 }
 
-/// Makes the summary and the plots of a file; says so if there is nothing to summarise.
+/// Writes the summary and the plots of a file; prints a note if there is nothing to summarise.
 fn process_one(reader: &Reader, threads: usize, job: &RawFile, options: Options) -> Result<(), CliError> {
     let is_counted = |bytes: &Bytes| counts(job.finished.as_deref(), bytes);
     let found = reader.read(&job.raw, threads, is_counted, |bytes, samples| {
@@ -171,14 +162,12 @@ fn process_one(reader: &Reader, threads: usize, job: &RawFile, options: Options)
     Ok(())
 }
 
-/// The histogram and the series of a payload.
 fn drawings<'a>(job: &'a RawFile, payload: &'a Payload, options: Options) -> Vec<plotting::PictureJob<'a>> {
     let Some((counts, points)) = &payload.shapes else { return Vec::new() };
     let of = || subject(&job.name, &payload.bytes, Some(&payload.row));
     vec![Box::new(move || histogram(counts, &of(), &options)), Box::new(move || series(points, &of(), &options))]
 }
 
-/// Every file of samples in a folder and in its rounds.
 fn jobs_in(folder: &Path, handle: Option<&FolderHandle>, plots: Option<&Path>) -> Result<Vec<RawFile>, CliError> {
     let unreadable = |error: std::io::Error| {
         let text = format!("'{}' is no results folder: {error}", folder.display());
@@ -198,7 +187,7 @@ fn jobs_in(folder: &Path, handle: Option<&FolderHandle>, plots: Option<&Path>) -
             jobs.extend(jobs_in(&raw, None, plots.as_deref())?);
         } else if let Some(name) = name_of_samples(&file_name) {
             let summary = raw.with_file_name(format!("measurements_{name}_summary.csv"));
-            // Of a file and its compressed copy, the first is taken.
+            // Of a file and its compressed copy, the first is used.
             if !jobs.iter().any(|job| job.summary == summary) {
                 let (name, plots) = (name.to_owned(), plots.map(|plots| plots.join(format!("measurements_{name}"))));
                 plots.as_deref().map_or(Ok(()), no_link)?;
@@ -216,7 +205,7 @@ fn jobs_in(folder: &Path, handle: Option<&FolderHandle>, plots: Option<&Path>) -
     Ok(jobs)
 }
 
-/// The sub-experiment `x` of `measurements_x.csv` and `measurements_x.csv.gz`, unless it is a summary.
+/// Sub-experiment `x` of `measurements_x.csv` and `measurements_x.csv.gz`; `None` for a summary.
 fn name_of_samples(file: &str) -> Option<&str> {
     sub_experiment(file).filter(|(_, is_summary)| !is_summary).map(|(name, _)| name)
 }

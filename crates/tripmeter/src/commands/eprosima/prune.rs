@@ -12,7 +12,6 @@ use tripmeter_model::manifest::RunStatus;
 use tripmeter_model::printable::line;
 use tripmeter_report::counted;
 
-/// `tripmeter eprosima prune`
 pub fn prune(args: &PruneArgs) -> Result<u8, CliError> {
     let named = named(args)?;
     let told = remove_old(&args.results_db, args.number, &named, args.dry_run)?;
@@ -20,7 +19,7 @@ pub fn prune(args: &PruneArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-/// Names given by `-s`. Each must be in the database: a mistyped name would let its folder be removed.
+/// Names given by `-s`. Each must exist, because a mistyped name would let its folder be removed.
 fn named(args: &PruneArgs) -> Result<Vec<String>, CliError> {
     let given = args.keep.iter().flat_map(|list| list.split(':')).filter(|name| !name.is_empty());
     given
@@ -36,10 +35,10 @@ fn named(args: &PruneArgs) -> Result<Vec<String>, CliError> {
         .collect()
 }
 
-/// Removes all experiments but the `number` newest and the named ones. Returns what it did, in lines.
+/// Removes all experiments except the `number` newest and the named ones. Returns a report, in lines.
 ///
 /// # Source
-/// `remove_old_executions.bash` of eProsima's benchmarking: what it is for, not its code.
+/// The purpose, not the code, of `remove_old_executions.bash` of eProsima's benchmarking.
 pub fn remove_old(database: &Path, number: usize, named: &[String], dry_run: bool) -> Result<String, CliError> {
     let contents = Contents::read(database)?;
     let mut told = String::new();
@@ -76,7 +75,7 @@ pub fn remove_old(database: &Path, number: usize, named: &[String], dry_run: boo
     Ok(told)
 }
 
-/// Whether a folder holds results, and nobody is writing them.
+/// Checks that a folder holds results that nobody is writing.
 fn is_finished_experiment(folder: &Path) -> Result<(), String> {
     if is_results(folder) {
         return match show::read(folder) {

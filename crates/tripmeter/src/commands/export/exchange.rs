@@ -1,4 +1,4 @@
-//! Results in the formats of other programs.
+//! Results in other programs' formats.
 
 use crate::args::{ExportArgs, ExportFormat};
 use crate::commands::show;
@@ -24,12 +24,10 @@ use tripmeter_report::document::Block;
 use tripmeter_report::export::{self, ExportInput};
 use tripmeter_report::{NamedResults, render};
 
-/// Where GitHub wants the summary of a job.
+/// Variable that names the file of GitHub's job summary.
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
-/// Most that is read of a verdict.
 const MOST_VERDICT_BYTES: u64 = 64 << 20;
 
-/// `tripmeter export --format junit|github|bencher|openmetrics|parquet`
 pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
     if args.log || !args.tables.is_empty() {
         let text = "--log is for png and svg, --tables for csv, json and markdown; leave them out";
@@ -73,10 +71,8 @@ fn read_verdict(file: &Path) -> Result<VerdictDocument, CliError> {
     })
 }
 
-/// A verdict is exported with the results that it is of.
-///
-/// # Errors
-/// If it is of others, with which, and what to do.
+/// Checks that a verdict belongs to the exported results. Fails if it does not, with the results that it belongs to,
+/// and the remedy.
 fn is_of(verdict: &VerdictDocument, file: &Path, folder: &Path, manifest: &Manifest) -> Result<(), CliError> {
     let judged = &verdict.judged;
     if judged.iter().any(|one| one.is_of(manifest)) {
@@ -86,7 +82,7 @@ fn is_of(verdict: &VerdictDocument, file: &Path, folder: &Path, manifest: &Manif
         let mut planned = manifest.plan.sub_experiments.iter();
         planned.any(|plan| plan.name == row.sub_experiment && plan.payloads.contains(&row.payload_bytes))
     };
-    // Documents before 1.1 do not say what they are of.
+    // Documents before 1.1 do not name their results.
     if judged.is_empty() && (verdict.figures.is_empty() || verdict.figures.iter().any(has_row)) {
         return Ok(());
     }
@@ -160,7 +156,7 @@ fn parquet_files(args: &ExportArgs, results: &[NamedResults<'_>]) -> Result<u8, 
     Ok(exit::GOOD)
 }
 
-/// Makes one file, and prints its name.
+/// Converts one file, and prints its name.
 fn convert(program: &Path, flag: Option<&str>, csv: &Path, file: &Path) -> Result<(), CliError> {
     let bytes = fs::metadata(csv).map_err(cannot)?.len();
     let flag = flag.map(OsStr::new);
@@ -176,20 +172,16 @@ fn cannot(error: std::io::Error) -> CliError {
     CliError::new(exit::CANNOT_CREATE, format!("no Parquet: {error}"))
 }
 
-/// Samples of a sub-experiment in a round, which are whole.
+/// Complete samples of a sub-experiment in a round.
 struct SamplesJob<'a> {
     result: &'a SubExperimentResult,
     file: SampleFile,
-    /// Whether rows are beside them that do not count.
+    /// True if the file also has rows that do not count.
     has_others: bool,
-    /// Where it goes, below the place of all.
+    /// Relative path of the output.
     within: PathBuf,
 }
 
-/// The samples of results.
-///
-/// # Errors
-/// If a file lacks any.
 fn samples<'a>(folder: &Path, manifest: &'a Manifest) -> Result<Vec<SamplesJob<'a>>, CliError> {
     let job = |result: &'a SubExperimentResult| {
         let file = sample_files::find(folder, manifest, result)?;
@@ -205,7 +197,7 @@ fn samples<'a>(folder: &Path, manifest: &'a Manifest) -> Result<Vec<SamplesJob<'
 }
 
 impl SamplesJob<'_> {
-    /// Writes the rows of trials that count as Parquet. What the run has made Parquet is copied as it is.
+    /// Writes the rows of counted trials as Parquet. A Parquet file made by the run is copied.
     fn write(&self, program: &Path, place: &Path) -> Result<(), CliError> {
         let file = place.join(&self.within);
         let folder = file.parent().unwrap_or(place);

@@ -1,4 +1,4 @@
-//! What is asked of a fleet, checked before any host is reached.
+//! Request to a fleet, checked before any host is contacted.
 
 use super::measuring_command::MeasuringCommand;
 use crate::args::{Cli, ExperimentArgs, FleetArgs, Written};
@@ -15,33 +15,29 @@ use tripmeter_model::fleet::{Fleet, FleetHost, FleetJob, FleetMode, HostsFile, S
 use tripmeter_model::name::is_name;
 use tripmeter_model::toml_text::one_line;
 
-/// Most bytes of a file of hosts, or of an experiment.
+/// Maximum size of a host file, or of an experiment file.
 const MOST_BYTES: u64 = 16 << 20;
-/// The experiment file there, if its name here has other letters.
+/// Name of the experiment file on a host, if its local name has unusual characters.
 const EXPERIMENT: &str = "experiment.toml";
 
-/// What is asked.
 pub struct FleetAsked<'a> {
     pub args: &'a FleetArgs,
-    /// Everything, and nothing of it measured.
+    /// All jobs, none of them measured.
     pub fleet: Fleet,
-    /// The command as it is run there.
+    /// Command to run on a host.
     words: Vec<String>,
-    /// The name of the experiment file there.
     file: Option<String>,
-    /// What is measured, if it is one experiment.
+    /// Parsed experiment, if the command measures one.
     experiment: Option<ExperimentArgs>,
-    /// Whether results are to have pages. They are made here.
+    /// True if results get pages, which are made on this host.
     pub has_pages: bool,
-    /// Whether the command itself prints no progress.
+    /// True if the command itself prints no progress.
     is_quiet: bool,
 }
 
 impl<'a> FleetAsked<'a> {
-    /// Reads the hosts, and checks the command.
-    ///
-    /// # Errors
-    /// If the command does not measure, has flags that a fleet sets, or the file of hosts is wrong.
+    /// Reads the hosts, and checks the command. Fails if the command does not measure, has flags that a fleet sets, or
+    /// the host file is invalid.
     pub fn new(args: &'a FleetArgs) -> Result<Self, CliError> {
         let hosts = hosts(&args.hosts)?;
         let center = center(args, &hosts)?;
@@ -86,7 +82,6 @@ impl<'a> FleetAsked<'a> {
         Ok(Self { args, fleet, words, file, experiment: command.experiment, has_pages, is_quiet })
     }
 
-    /// The command of a job, with its flags.
     pub fn words(&self, job: &FleetJob) -> Vec<String> {
         let mut flags = Vec::new();
         if let Some(to) = &job.to {
@@ -102,17 +97,16 @@ impl<'a> FleetAsked<'a> {
         [std::slice::from_ref(name), &flags, others].concat()
     }
 
-    /// Name and text of the experiment file there.
+    /// Name and text of the experiment file on a host.
     pub fn file(&self) -> Option<(&str, &str)> {
         Some((self.file.as_deref()?, self.fleet.experiment.as_deref()?))
     }
 
-    /// A host of that name.
     pub fn host(&self, name: &str) -> &FleetHost {
         self.fleet.hosts.iter().find(|host| host.name == name).expect("jobs are made of the hosts")
     }
 
-    /// This program, and the plugins that the command needs, if they are to be copied.
+    /// Program and plugins to copy; `None` if not requested.
     pub fn pushed(&self) -> Result<Option<Pushed>, CliError> {
         if !self.args.push {
             return Ok(None);
@@ -139,7 +133,7 @@ fn hosts(file: &Path) -> Result<Vec<FleetHost>, CliError> {
     Ok(HostsFile::parse(&text).map_err(wrong)?.hosts)
 }
 
-/// The index of the host of a star.
+/// Index of the center host of a star.
 fn center(args: &FleetArgs, hosts: &[FleetHost]) -> Result<usize, CliError> {
     let Some(name) = &args.center else { return Ok(0) };
     if args.mode != FleetMode::Star {
@@ -165,7 +159,6 @@ fn fits(command: &MeasuringCommand<'_>) -> Result<(), CliError> {
     }
 }
 
-/// The name of an experiment file there, and its text.
 fn experiment_file(path: &Path) -> Result<(String, String), CliError> {
     let wrong = |why: &str| CliError::new(exit::DATA, format!("experiment '{}': {why}", path.display()));
     let text = String::from_utf8(read(path, MOST_BYTES)?).map_err(|_| wrong("it is not UTF-8 text"))?;

@@ -1,4 +1,4 @@
-//! The jobs of a fleet: hosts are looked at first, and then measured side by side.
+//! Jobs of a fleet: checks the hosts first, and then measures in parallel.
 
 use super::asked::FleetAsked;
 use crate::commands::{report, show};
@@ -17,19 +17,16 @@ use tripmeter_model::exit;
 use tripmeter_model::fleet::{FILE, Fleet, FleetHost, FleetJob, FleetMode, FleetState};
 use tripmeter_model::folder_handle::FolderHandle;
 
-/// Begins the names of folders that results are unpacked in.
+/// Prefix of the folders into which results are unpacked.
 pub const FETCHED: &str = ".fetched-";
-/// Most jobs at once, unless more are asked for.
+/// Default maximum of jobs in parallel.
 const MOST: usize = 64;
-/// The results folder in that of a job.
+/// Results folder within the folder of a job.
 const RESULTS: &str = "results";
-/// Hosts that are looked at, at once.
+/// Hosts that are checked in parallel.
 const LOOKED_AT: usize = 16;
 
-/// Measures what is missing, and says how it goes on.
-///
-/// # Errors
-/// If `fleet.json` cannot be written.
+/// Measures what is missing, and reports progress. Fails if `fleet.json` cannot be written.
 pub fn measure(
     asked: &FleetAsked<'_>,
     pushed: Option<&Pushed>,
@@ -40,7 +37,7 @@ pub fn measure(
     let waiting = |fleet: &Fleet| -> Vec<FleetJob> {
         fleet.jobs.iter().filter(|job| job.state == FleetState::Waiting).cloned().collect()
     };
-    // A scheduler knows which hosts are down, and lets nobody log in before.
+    // A scheduler knows which hosts are down, and allows no login before a job.
     let is_scheduled = asked.args.scheduler.is_some();
     let unusable = if is_scheduled { BTreeMap::new() } else { unusable(asked, pushed, &waiting(fleet), stop) };
     for job in fleet.jobs.iter_mut().filter(|job| job.state == FleetState::Waiting) {
@@ -51,7 +48,7 @@ pub fn measure(
     }
     folder.write_json(FILE, fleet)?;
     let mut jobs = waiting(fleet);
-    // A drift over the hours is not to look like a slow host.
+    // Random order, so that a drift over the hours does not look like a slow host.
     fastrand::shuffle(&mut jobs);
     let usual = if is_scheduled || asked.args.mode == FleetMode::Hosts { jobs.len().min(MOST) } else { 1 };
     let most = asked.args.jobs.map_or(usual, usize::from);
@@ -75,17 +72,15 @@ pub fn measure(
     failed.map_or(Ok(()), Err)
 }
 
-/// What jobs in parallel write to.
 struct JobsDone<'a> {
     fleet: &'a mut Fleet,
     done: usize,
-    /// Why `fleet.json` cannot be written.
     failed: Option<CliError>,
 }
 
 impl JobsDone<'_> {
-    /// Notes a job, and then gives its results their name: what is noted and not there, as after a kill in between, is
-    /// measured again.
+    /// Records a job, and then renames its results. A job that is recorded but has no results, e.g. after a kill in
+    /// between, is measured again.
     fn keep(&mut self, folder: &FolderHandle, done: &mut FleetJob, fetched: Option<&TempDir>, stop: &AtomicBool) {
         self.done += 1;
         self.note(folder, done, stop);
@@ -114,7 +109,7 @@ fn failed(job: &FleetJob, problem: String) -> FleetJob {
     FleetJob { state: FleetState::Failed, problem: Some(problem), ..job.clone() }
 }
 
-/// Why hosts cannot be used, by their names. Each is reached, and has the same program afterwards.
+/// Hosts that cannot be used, with the reason. Checks that each can be reached and has the same program afterwards.
 fn unusable(
     asked: &FleetAsked<'_>,
     pushed: Option<&Pushed>,
@@ -144,7 +139,7 @@ fn unusable(
     unusable.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Measures one host or pair, and brings its results to the folder beside it; it goes on waiting if it was stopped.
+/// Measures one host or pair, and fetches its results next to their final folder; the job stays waiting if stopped.
 fn one(
     asked: &FleetAsked<'_>,
     pushed: Option<&Pushed>,
@@ -204,7 +199,7 @@ fn measured(
     }
 }
 
-/// `3 of 190: a--b: measured, 4 s; about 5 minutes left`
+/// Progress line: `3 of 190: a--b: measured, 4 s; about 5 minutes left`.
 fn line(job: &FleetJob, [done, all]: [usize; 2], took: Duration, since: Duration) -> String {
     let what = match (&job.problem, job.exit_code) {
         (Some(why), _) => format!("failed: {why}"),

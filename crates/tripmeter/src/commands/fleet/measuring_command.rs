@@ -1,21 +1,18 @@
-//! A command of a fleet by its parts.
+//! Parts of a command that a fleet runs.
 
 use crate::args::{Command, ExperimentArgs, MeasuringArgs, OutputArgs};
 
-/// A measuring command, as it is run on the hosts.
 pub struct MeasuringCommand<'a> {
-    /// What it measures; `None` where that is more than one experiment.
+    /// `None` if it measures several experiments.
     pub experiment: Option<ExperimentArgs>,
-    /// How it measures.
     pub measuring: &'a MeasuringArgs,
-    /// How it prints.
     pub output: &'a OutputArgs,
-    /// Another flag that has no meaning on other hosts, where it is set.
+    /// Another flag given that has no meaning on other hosts.
     pub unfit: Option<&'static str>,
 }
 
 impl Command {
-    /// The parts of a command that measures; `None` if it is another.
+    /// Parts of a measuring command; `None` for any other command.
     pub fn measuring(&self) -> Option<MeasuringCommand<'_>> {
         macro_rules! running {
             ($args:expr) => {{

@@ -1,4 +1,4 @@
-//! Python packages that carry a system's libraries, in an environment of their own.
+//! Python packages with a system's libraries, in a separate environment.
 
 use crate::error::CliError;
 use crate::output;
@@ -13,23 +13,19 @@ use tripmeter_model::exit;
 use tripmeter_model::file::{to_lock, write_whole};
 use tripmeter_model::sidecar::Sidecar;
 
-/// Lists what was installed; written last, so that an environment without it is not finished.
+/// List of installed packages; written last, so that an environment without it is incomplete.
 const RECEIPT: &str = "tripmeter-installed";
 
-/// How long another install of the same system is waited for.
+/// Longest wait for another install of the same system.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A Python environment of one system.
 pub struct PythonEnvironment<'a> {
     pub sidecar: &'a Sidecar,
     pub folder: &'a Path,
 }
 
 impl PythonEnvironment<'_> {
-    /// Makes it, unless it is there.
-    ///
-    /// # Errors
-    /// What is missing, and what to do.
+    /// Creates the environment, unless it is complete. An error names what is missing, and the remedy.
     pub fn make(&self, quiet: bool) -> Result<(), CliError> {
         let say = |text: &str| {
             if !quiet {
@@ -53,7 +49,7 @@ impl PythonEnvironment<'_> {
         Ok(())
     }
 
-    /// Lets two installs take turns. The kernel releases the lock of a killed process.
+    /// Serialises two installs. The kernel releases the lock of a killed process.
     fn lock(&self) -> Result<File, CliError> {
         let path = self.folder.with_extension("lock");
         let file = to_lock(&path).map_err(|error| self.cannot_create(&path, &error))?;
@@ -82,13 +78,12 @@ impl PythonEnvironment<'_> {
         self.folder.join("bin/python")
     }
 
-    /// Whether everything is there.
     pub fn is_finished(&self) -> bool {
         self.python().exists() && fs::read_to_string(self.receipt()).is_ok_and(|text| text == self.wanted())
     }
 
-    /// Makes the environment anew: what an earlier try left may be half of one. `-I` keeps Python from running a module in the
-    /// working directory.
+    /// Creates the environment anew, because an earlier attempt may have left a part. `-I` keeps Python from importing
+    /// modules from the working directory.
     fn create(&self) -> Result<(), CliError> {
         if let Err(error) = fs::remove_dir_all(self.folder)
             && error.kind() != ErrorKind::NotFound
@@ -148,7 +143,7 @@ impl PythonEnvironment<'_> {
     }
 }
 
-/// Shows on a terminal that and how long `work` is being done.
+/// Runs `work` while a terminal shows the elapsed time.
 fn turning<R>(quiet: bool, work: impl FnOnce() -> R) -> R {
     let shown = !quiet && std::io::stderr().is_terminal();
     let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -160,7 +155,6 @@ fn turning<R>(quiet: bool, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The first few of many packages, and how many more there are.
 fn short(packages: &[String]) -> String {
     const SHOWN: usize = 3;
     let more = packages.len().saturating_sub(SHOWN);
@@ -168,7 +162,6 @@ fn short(packages: &[String]) -> String {
     if more == 0 { shown } else { format!("{shown} and {more} more") }
 }
 
-/// What a program said, on either of its streams.
 fn words(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat()
 }

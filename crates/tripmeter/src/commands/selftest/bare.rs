@@ -1,4 +1,4 @@
-//! Our own overhead: bare loops in pairs with runs of ours, on the same CPUs.
+//! Overhead of the program: bare loops in pairs with measured runs, on the same CPUs.
 
 use super::bench::Bench;
 use crate::args::{BareArgs, ExperimentArgs, PluginArgs};
@@ -20,14 +20,13 @@ use tripmeter_stats::rounds::figure_over_rounds;
 const SAMPLES: u64 = 5000;
 const WARMUP: u64 = 500;
 const PAYLOAD_BYTES: u64 = 1024;
-/// Pairs of a bare run and one of ours.
+/// Pairs of a bare and a measured run.
 const PAIRS: usize = 7;
-/// Round trips may take longer than bare ones by this share,
+/// Maximum share by which round trips may exceed bare ones; [`MOST_NS`] applies if it is more.
 const MOST_SHARE: f64 = 0.10;
-/// or by this time, whichever is more.
 const MOST_NS: f64 = 150.0;
 
-/// `tripmeter bare`: prints the round trips' median and 99th percentile as one line of JSON.
+/// Prints median and 99th percentile of the bare round trips as one line of JSON.
 pub fn bare(args: &BareArgs) -> Result<u8, CliError> {
     let failed = |error: std::io::Error| CliError::new(exit::SOFTWARE, format!("bare loop: {error}"));
     let cpu = args.cpus.get(usize::from(args.follow)).copied();
@@ -45,7 +44,7 @@ pub fn bare(args: &BareArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-/// For each kind the medians of both, and how much longer ours take; or why it is left out.
+/// Medians of bare and measured round trips for each kind, and their difference; or why it is left out.
 pub fn overhead(bench: &Bench) -> Result<Value, CliError> {
     let kinds = [BarePath::Uds, BarePath::Shm];
     if let [cpu] = usual_cpus()[..] {
@@ -76,7 +75,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
         let name = format!("overhead-{}-{pair}.unfinished", kind.as_str());
         let folder = bench.folder.path().join(&name);
         remove_unfinished(&bench.folder, &name)?;
-        // Alternating, so that neither profits from being first.
+        // Alternating, so that neither benefits from being first.
         if pair % 2 == 0 {
             bare.push(bare_median(bench, kind)?);
         }
@@ -97,7 +96,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
     let over = figure_over_rounds(&more, ErrorBounds::NONE);
     let bare_ns = median(&bare);
     let limit_ns = bare_ns.map(|ns| MOST_NS.max(MOST_SHARE * ns));
-    // What the interval does not exclude is good enough: seven pairs on a busy machine.
+    // A difference within the interval passes: there are only seven pairs, on a busy machine.
     let least = over.map(|over| over.interval.map_or(over.median, |interval| interval.low));
     Ok(json!({
         "transport": kind.as_str(),
@@ -123,7 +122,7 @@ fn prepared(kind: BarePath) -> Result<Prepared, CliError> {
     Prepared::new(&args, &PluginArgs::default(), true)
 }
 
-/// The median round trip of a bare loop in two processes of its own, in nanoseconds.
+/// Median round trip of a bare loop between two processes, in nanoseconds.
 fn bare_median(bench: &Bench, kind: BarePath) -> Result<f64, CliError> {
     let mut command = Command::new(&bench.program);
     command.args(["bare", kind.as_str(), &(SAMPLES + WARMUP).to_string(), &PAYLOAD_BYTES.to_string()]);

@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_model::folder_handle::FolderHandle;
 
-/// Program, place and options of all parts of a selftest.
 pub struct Bench {
     pub program: PathBuf,
     pub folder: FolderHandle,

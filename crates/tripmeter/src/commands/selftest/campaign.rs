@@ -1,7 +1,7 @@
-//! Comparisons whose right answer is known: of a transport with itself, and with itself and an injected delay.
+//! Comparisons whose right answer is known: of a transport with itself, with and without an injected delay.
 //!
-//! Each comparison is a `tripmeter ab` with its own seed. When it ends, it adds a line to `comparisons.jsonl`, so a kill
-//! loses none; the same command makes the missing ones.
+//! Each comparison is a `tripmeter ab` with its own seed. When it ends, it appends a line to `comparisons.jsonl`, so a
+//! kill loses none; repeating the command makes the missing ones.
 
 pub mod outcome;
 pub mod phase;
@@ -29,37 +29,35 @@ use tripmeter_model::folder::check_version_of;
 use tripmeter_model::{exit, file};
 use tripmeter_stats::median;
 
-/// Round trips of a run, and those before: few, as there are thousands of runs.
+/// Round trips and warm-up of a run: few, because there are thousands of runs.
 const SAMPLES: u64 = 1000;
 const WARMUP: u64 = 100;
 const PAYLOAD: &str = "1k";
-/// Rounds that are guessed, for the estimate, where they are computed.
+/// Rounds assumed by the time estimate, if their number is computed.
 const GUESSED_ROUNDS: f64 = 24.0;
-/// Longest time of a comparison whose rounds are computed, in seconds.
+/// Maximum time of a comparison whose rounds are computed, in seconds.
 const BUDGET_S: f64 = 60.0;
-/// The same in the quick form.
+/// Same limit in the quick form.
 const QUICK_BUDGET_S: f64 = 20.0;
 const LOG: &str = "comparisons.jsonl";
 const MOST_LOG_BYTES: u64 = 64 << 20;
 
-/// Version of `selftest.json` and `comparisons.jsonl`: major.minor, as of other files.
+/// Schema version of `selftest.json` and `comparisons.jsonl`.
 pub const SCHEMA_VERSION: &str = "1.0";
 
-/// Comparisons in a folder.
 pub struct Campaign {
     seed: u64,
     phases: Vec<Phase>,
     log: File,
-    /// One for each comparison that is over.
     lines: Vec<Value>,
-    /// `rtt_half` of `uds` when it was measured last, in nanoseconds.
+    /// Latest `rtt_half` of `uds`, in nanoseconds.
     reference_ns: Option<f64>,
     budget_s: f64,
-    /// Held until it is dropped; a kill gives it back, too.
+    /// Held until dropped; the kernel releases it after a kill.
     _lock: File,
 }
 
-/// Refuses a folder that is not empty and holds no selftest; whose selftest it is, [`Campaign::open`] checks.
+/// Refuses a folder that is neither empty nor a selftest's. [`Campaign::open`] checks that it is the same selftest.
 pub fn check_folder(folder: &Path) -> Result<(), CliError> {
     let has_log = fs::metadata(folder.join(LOG)).is_ok_and(|log| log.is_file() && log.len() > 0);
     let is_ours = |name: &std::ffi::OsStr| name == LOG || name == LOCK;
@@ -72,7 +70,7 @@ pub fn check_folder(folder: &Path) -> Result<(), CliError> {
 }
 
 impl Campaign {
-    /// Begins or continues the one in the folder.
+    /// Starts or continues the campaign in the folder.
     pub fn open(bench: &Bench, seed: u64, phases: &[Phase]) -> Result<Self, CliError> {
         let path = bench.folder.path().join(LOG);
         let failed = |error: std::io::Error| cannot_create(&path, &error);
@@ -85,7 +83,7 @@ impl Campaign {
         }
         let mut text = String::new();
         (&log).take(MOST_LOG_BYTES).read_to_string(&mut text).map_err(failed)?;
-        // A line that a kill has cut off is no line.
+        // Ignores a line that a kill has cut off.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let lines: Result<Vec<Value>, _> = text[..whole].lines().map(serde_json::from_str).collect();
         let mut lines = lines.map_err(|error| wrong(&format!("is no log of a selftest: {error}")))?;
@@ -114,7 +112,7 @@ impl Campaign {
         Ok(Self { seed, phases: phases.to_vec(), log, lines, reference_ns: None, budget_s: BUDGET_S, _lock: lock })
     }
 
-    /// Makes the missing comparisons. With `most`, a phase begins none after that time, but makes at least one.
+    /// Makes the missing comparisons. A phase starts none after `most`, but makes at least one.
     pub fn run(&mut self, bench: &Bench, most: Option<Duration>) -> Result<(), CliError> {
         if most.is_some() {
             self.budget_s = QUICK_BUDGET_S;
@@ -162,7 +160,7 @@ impl Campaign {
         Ok(())
     }
 
-    /// What is missing, if it takes as long as others of its phase did; where there are none, as guessed.
+    /// Estimated time of the missing comparisons, from those of the same phase or else from [`guess`].
     fn time_left(&self, each: f64) -> Duration {
         let of_phase = |phase: &Phase| {
             let seconds: Vec<f64> = self.made(phase).filter_map(|line| line["seconds"].as_f64()).collect();
@@ -172,7 +170,6 @@ impl Campaign {
         Duration::from_secs_f64(self.phases.iter().map(of_phase).sum())
     }
 
-    /// The lines of a phase.
     fn made<'a>(&'a self, phase: &Phase) -> impl Iterator<Item = &'a Value> {
         (1..=phase.number).filter_map(|index| self.line(phase, index))
     }
@@ -181,7 +178,7 @@ impl Campaign {
         self.lines.iter().find(|line| line["phase"] == phase.id && line["index"] == index)
     }
 
-    /// Measures `uds` for the delay, and returns how long a run takes, in seconds.
+    /// Measures `uds` to set the delay; returns the duration of a run in seconds.
     fn calibrate(&mut self, bench: &Bench) -> Result<f64, CliError> {
         const CALIBRATING: u32 = 6;
         let mut args = ExperimentArgs { transports: vec!["uds".to_owned()], no_floor: true, ..Default::default() };
@@ -212,7 +209,7 @@ impl Campaign {
         remove_unfinished(&bench.folder, &unfinished)?;
         let seed = self.seed + phase.seeds + u64::from(index);
         let args = arguments(phase, seed, &folder, self.budget_s);
-        // A whole round trip is delayed once, and is twice the latency.
+        // A round trip is twice the latency, and is delayed once.
         let delay_ns = phase.injected.zip(self.reference_ns).map(|(share, ns)| (2.0 * share * ns).round() as u64);
         let begin = Instant::now();
         let judged = judge(&args, bench.stop.clone(), |plan| {
@@ -264,26 +261,25 @@ impl Campaign {
         let kept = name + ".json";
         let renamed = fs::rename(judged.folder.at("ab.json")?, bench.folder.at(&kept)?);
         renamed.map_err(|error| cannot_create(&bench.folder.path().join(kept), &error))?;
-        // Before the line is written: a finished comparison's folder is not looked for again.
+        // Before the line is written, because the folder of a finished comparison is not looked for again.
         remove_unfinished(&bench.folder, &unfinished)?;
         append(&mut self.log, &line).map_err(|error| cannot_create(&bench.folder.path().join(LOG), &error))?;
         self.lines.push(line.clone());
         Ok(Some(line))
     }
 
-    /// Outcome of a phase so far; the campaign's numbers are required as they are, others as far as so few comparisons
-    /// can tell.
+    /// Outcome of a phase so far. The full campaign must meet the required numbers; fewer comparisons must not
+    /// contradict them.
     pub fn outcome(&self, phase: &Phase, full: bool) -> PhaseOutcome {
         PhaseOutcome::of(phase, &self.made(phase).collect::<Vec<_>>(), full)
     }
 }
 
-/// Error of a file or folder that cannot be written.
 pub fn cannot_create(path: &Path, error: &dyn std::fmt::Display) -> CliError {
     CliError::new(exit::CANNOT_CREATE, format!("'{}' cannot be written: {error}", path.display()))
 }
 
-/// Seconds that a comparison takes, if a run takes `each`.
+/// Estimated seconds of a comparison, if a run takes `each`.
 fn guess(phase: &Phase, each: f64) -> f64 {
     2.0 * each * if phase.injected.is_some() { GUESSED_ROUNDS } else { f64::from(ROUNDS) }
 }
@@ -325,7 +321,7 @@ fn arguments(phase: &Phase, seed: u64, folder: &Path, budget_s: f64) -> AbArgs {
     }
 }
 
-/// One line, whole or not at all as far as a kill is concerned.
+/// Appends one line in a single write, so that a kill leaves it whole or absent.
 fn append(log: &mut File, line: &Value) -> std::io::Result<()> {
     log.write_all((line.to_string() + "\n").as_bytes())
 }

@@ -1,10 +1,9 @@
-//! The page of results.
+//! Text page of the results.
 
 use serde_json::Value;
 use std::path::Path;
 use tripmeter_model::number::{fixed, signed};
 
-/// What was found, for people; `folder` is where it is kept.
 pub fn page(made: &Value, folder: Option<&Path>) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let form = text(&made["form"]);
@@ -107,7 +106,7 @@ fn comparison(one: &Value) -> String {
     )
 }
 
-/// A share in per cent with one decimal.
+/// Share in percent with one decimal.
 fn percent(share: f64) -> String {
     format!("{} %", fixed(share * 100.0, 1))
 }

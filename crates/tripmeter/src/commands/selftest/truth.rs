@@ -1,4 +1,4 @@
-//! Measurement truth: a stall and a loss that are injected into `inmem` must come out in exactly the right number.
+//! Measurement truth: a stall and a loss injected into `inmem` must show up in exactly the right number.
 
 use super::bench::Bench;
 use crate::args::{ExperimentArgs, PluginArgs};
@@ -16,17 +16,16 @@ use tripmeter_model::samples::{SAMPLES as SAMPLES_FOLDER, SampleReader};
 const SAMPLES: u64 = 1000;
 const WARMUP: u64 = 100;
 const PAYLOAD_BYTES: u64 = 1024;
-/// Messages that the proof of the path takes first: 256 KiB each way.
+/// Messages of the preceding path proof: 256 KiB each way.
 const PROOF: u64 = 256 * 1024 / PAYLOAD_BYTES;
-/// Number of the sample that is stalled, from 1.
+/// Number of the stalled sample, from 1.
 const HIT: u64 = 400;
 const STALL_NS: u64 = 50_000_000;
-/// Times the stall that its round trip may take, on a busy machine.
+/// Maximum time of its round trip as a multiple of the stall, on a busy machine.
 const MOST_OF_STALL: f64 = 1.5;
-/// Samples that are lost, by number.
+/// Numbers of the lost samples.
 const LOST: [u64; 3] = [100, 500, 900];
 
-/// Both checks.
 pub fn truth(bench: &Bench) -> Result<Value, CliError> {
     bench.say("truth: a stall and a loss injected into `inmem`");
     let first = PROOF + WARMUP;
@@ -55,7 +54,7 @@ fn check(bench: &Bench, what: &str, transport: &str) -> Result<Value, CliError> 
     args.measuring.warmup = Some(WARMUP);
     args.measuring.loss_timeout = Some(0.5);
     args.measuring.no_spin = true;
-    // What is injected is in the first attempt only.
+    // Faults are injected into the first attempt only.
     args.measuring.attempts = Some(1);
     let manifest = Prepared::new(&args, &PluginArgs::default(), true)?.run(Some(&folder), Followers::Local, true)?;
     let failed = |why: &str| CliError::new(exit::PARTIAL, format!("truth of a {what} in `{transport}`: {why}"));
@@ -76,7 +75,7 @@ fn check(bench: &Bench, what: &str, transport: &str) -> Result<Value, CliError> 
     Ok(told)
 }
 
-/// The stalled sample, found by its number, lasts as long as the stall, and no message is missing.
+/// Checks that the stalled sample lasts as long as the stall, and that no message is missing.
 fn of_stall(cell: &PayloadResult, rtt_ns: Option<f64>) -> Value {
     let is_whole = cell.samples == SAMPLES && cell.counts().lost + cell.counts().late == 0;
     json!({
@@ -89,7 +88,7 @@ fn of_stall(cell: &PayloadResult, rtt_ns: Option<f64>) -> Value {
     })
 }
 
-/// As many are lost as were injected, and the others are all there.
+/// Checks that exactly the injected losses occurred.
 fn of_loss(cell: &PayloadResult) -> Value {
     let (lost, received) = (cell.counts().lost, cell.counts().received);
     json!({
@@ -101,7 +100,6 @@ fn of_loss(cell: &PayloadResult) -> Value {
     })
 }
 
-/// Round trip of a message, in nanoseconds.
 fn sample_ns(file: &Path, number: u64) -> Option<f64> {
     let mut rows = SampleReader::open(file).ok()?.filter_map(Result::ok);
     let row = rows.find(|row| row.sequence == number)?;

@@ -1,4 +1,4 @@
-//! What the tests of the running program share: starting it, watching it, and looking for what it left.
+//! Common parts of the tests of the running program: starting it, watching it, and finding what it left behind.
 
 pub mod samples;
 pub mod traces;
@@ -20,47 +20,45 @@ use tripmeter_model::pattern::facts;
 pub use tripmeter_conformance::Known;
 pub use tripmeter_conformance::figures;
 
-/// Whoever takes longer hangs: no run of these tests needs a tenth of it on a quiet machine.
+/// Time after which a run hangs: on a quiet machine none needs a tenth of it.
 pub const LONGEST: Duration = Duration::from_secs(600);
-/// Commands that look for hiccups, unless they are asked not to.
 const MEASURE: [&str; 9] = ["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "choose"];
 
-/// The command that measures a pattern.
 pub fn command_of(pattern: &str) -> &'static str {
     facts(pattern.parse::<Pattern>().unwrap_or_else(|error| panic!("{error:?}"))).command
 }
 
-/// So many sleeps are more than a worker that has its files needs to connect, to prove its path and to warm up.
+/// Sleeps of a worker after which connecting, path proof and warm-up are over.
 pub const MEASURING: u64 = 10_000;
 
-/// Tests that measure hold this. It keeps them apart where all are threads of one process, as under `cargo test`; under
-/// nextest each is a process, in namespaces of its own, and shares nothing but the CPUs.
+/// Lock of tests that measure. It separates threads of one process, under `cargo test`. Under nextest, each test is a
+/// process in separate namespaces, and shares only the CPUs.
 pub fn alone() -> MutexGuard<'static, ()> {
     static MEASURING: Mutex<()> = Mutex::new(());
     MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Prints a line that the test harness does not swallow.
+/// Prints a line that the test harness does not capture.
 pub fn say(line: &str) {
     writeln!(std::io::stderr(), "{line}").expect("standard error is open");
 }
 
-/// Where the program looks for plugins.
+/// Folders in which the program looks for plugins.
 pub fn plugin_folders() -> OsString {
     std::env::var_os("TRIPMETER_TRANSPORTS").unwrap_or_else(|| repository().join("target/transports").into())
 }
 
-/// Whether a transport that is missing is a failure.
+/// True if a missing transport is a failure.
 pub fn is_required() -> bool {
     std::env::var("TRIPMETER_REQUIRE_ALL").is_ok_and(|value| value == "1")
 }
 
-/// Whether every variant is to be tried, and not only one of each mechanism.
+/// True if every variant is tested, not only one per mechanism.
 pub fn is_nightly() -> bool {
     std::env::var("TRIPMETER_NIGHTLY").is_ok_and(|value| value == "1")
 }
 
-/// The same work for every case, several at once: most of the time is spent waiting.
+/// Runs `work` for all cases, several in parallel, because most of the time is spent waiting.
 pub fn at_once<T: Sync>(cases: &[T], work: impl Fn(&T) + Sync) {
     for some in cases.chunks(if has_several_cpus() { cases.len().max(1) } else { 2 }) {
         std::thread::scope(|scope| {
@@ -71,24 +69,23 @@ pub fn at_once<T: Sync>(cases: &[T], work: impl Fn(&T) + Sync) {
     }
 }
 
-/// The CPUs that this process may run on, as the kernel lists them: `0,2-3`.
+/// CPUs that this process may use, in the kernel's form: `0,2-3`.
 pub fn allowed_cpus() -> String {
     let status = std::fs::read_to_string("/proc/self/status").expect("there is /proc");
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     list.expect("Linux has a line of it").trim().to_owned()
 }
 
-/// Both sides of a transport can have a CPU of their own, so that they poll unless asked not to.
+/// True if both sides can have their own CPU, so that they poll by default.
 pub fn has_several_cpus() -> bool {
     std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1)
 }
 
-/// Root of the repository.
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("this crate is two folders down")
 }
 
-/// Runs `make` there, with what is built going to a folder outside the sources; returns that folder.
+/// Runs `make` in a folder of the sources, with output in a folder outside them; returns the output folder.
 pub fn make(folder: &str, name: &str, arguments: &[&str]) -> PathBuf {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut command = Command::new("make");
@@ -98,16 +95,16 @@ pub fn make(folder: &str, name: &str, arguments: &[&str]) -> PathBuf {
     out
 }
 
-/// The test plugin of that name.
+/// Builds the test plugins; returns the file of one.
 pub fn plugin(name: &str) -> PathBuf {
-    // Tests are threads of one process, or processes.
+    // Tests may be threads of one process, or several processes.
     let lock = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugins.lock");
     let lock = std::fs::File::create(lock).expect("the build's folder can be written");
     lock.lock().expect("files can be locked");
     make("tests/plugins", "plugins", &[]).join(format!("tripmeter_{name}.so"))
 }
 
-/// The plugin of a middleware; `None`, with a message, if it has not been built here.
+/// Plugin of a middleware; `None`, with a message, if it is not built.
 pub fn built(system: &str) -> Option<PathBuf> {
     let given = std::env::var_os("TRIPMETER_TRANSPORTS").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&given).collect();
@@ -120,7 +117,6 @@ pub fn built(system: &str) -> Option<PathBuf> {
     found
 }
 
-/// A command line of `tripmeter`, with folders of its own.
 pub struct Tripmeter {
     command: Command,
     mark: String,
@@ -130,25 +126,25 @@ pub struct Tripmeter {
 }
 
 impl Tripmeter {
-    /// With these arguments. What measures looks for no hiccups: most of a short run's time.
+    /// Command with these arguments. Measuring commands skip the search for hiccups, which takes most of a short run.
     pub fn new<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Self {
-        // Whatever starts the tests in the background may have them, and so it, ignore Ctrl-C.
+        // A background process that starts the tests may make them, and thus the program, ignore Ctrl-C.
         Self::under(&["env", "--default-signal=INT"], arguments)
     }
 
-    /// With just these arguments.
+    /// Command with exactly these arguments.
     pub fn with_spin<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tripmeter"));
         command.args(arguments);
         Self::by(command)
     }
 
-    /// Started by a wrapper, e.g. `prlimit --msgqueue=1`, that replaces itself by it.
+    /// Command started by a wrapper that replaces itself with it, e.g. `prlimit --msgqueue=1`.
     pub fn under<S: AsRef<std::ffi::OsStr>>(wrapper: &[&str], arguments: impl IntoIterator<Item = S>) -> Self {
         let mut command = Command::new(wrapper[0]);
         command.args(&wrapper[1..]).arg(env!("CARGO_BIN_EXE_tripmeter"));
         let mut words: Vec<OsString> = arguments.into_iter().map(|word| word.as_ref().to_owned()).collect();
-        // `--pattern NAME` among the words of a test of several patterns stands for its command; `ab` has such a flag.
+        // In tests of several patterns, `--pattern NAME` stands for a command; `ab` really has this flag.
         let has_flag = words[0] == "ab";
         while let Some(at) = words.iter().position(|word| word == "--pattern").filter(|_| !has_flag) {
             words[0] = command_of(words[at + 1].to_str().expect("patterns are plain words")).into();
@@ -165,28 +161,25 @@ impl Tripmeter {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         command.env(MARK, &mark).stdin(Stdio::null());
-        // Each test's runs meet below its own temporary folder.
+        // The runs of a test meet below its temporary folder.
         command.env("XDG_RUNTIME_DIR", "");
         command.env("TRIPMETER_TRANSPORTS", plugin_folders());
-        // Read while it is written: appending needs no position of its own.
+        // Read while it is written: with append, the writer has no position of its own.
         let file = || tempfile::Builder::new().append(true).tempfile().expect("the temporary folder can be written");
         Self { command, mark, temporary: std::env::temp_dir(), stdout: file(), stderr: file() }
     }
 
-    /// In this working directory.
     pub fn at(mut self, folder: &Path) -> Self {
         self.command.current_dir(folder);
         self
     }
 
-    /// With this folder for temporary files.
     pub fn temporary(mut self, folder: &Path) -> Self {
         self.command.env("TMPDIR", folder);
         self.temporary = folder.to_path_buf();
         self
     }
 
-    /// Starts it.
     pub fn start(mut self) -> Running {
         let output =
             |file: &NamedTempFile| Stdio::from(file.as_file().try_clone().expect("a file can be opened twice"));
@@ -195,13 +188,11 @@ impl Tripmeter {
         Running { child, tripmeter: self }
     }
 
-    /// With a variable of its environment.
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.command.env(name, value);
         self
     }
 
-    /// Starts it on a terminal.
     pub fn start_on(mut self, terminal: &std::fs::File) -> Running {
         let file = || Stdio::from(terminal.try_clone().expect("a terminal can be opened twice"));
         self.command.stdin(file()).stdout(file()).stderr(file());
@@ -209,30 +200,26 @@ impl Tripmeter {
         Running { child, tripmeter: self }
     }
 
-    /// Starts it and waits for its end.
     pub fn run(self) -> Finished {
         self.start().wait(LONGEST)
     }
 }
 
-/// A running `tripmeter`. Dropping it kills it.
+/// A running `tripmeter`, which is killed when dropped.
 pub struct Running {
     child: Child,
     tripmeter: Tripmeter,
 }
 
 impl Running {
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What marks its processes.
     pub fn mark(&self) -> &str {
         &self.tripmeter.mark
     }
 
-    /// Waits for its end.
     pub fn wait(mut self, most: Duration) -> Finished {
         let begin = Instant::now();
         let status = loop {
@@ -261,17 +248,15 @@ impl Running {
         (text(&self.tripmeter.stdout), text(&self.tripmeter.stderr))
     }
 
-    /// What it has said so far on standard error.
     pub fn said(&self) -> String {
         self.texts().1
     }
 
-    /// Sends a signal to it.
     pub fn signal(&self, signal: &str) {
         traces::signal(self.pid(), signal);
     }
 
-    /// Leader and follower, once each has slept [`MEASURING`] times since the leader was first seen with its file.
+    /// Leader and follower, once each has slept [`MEASURING`] times since they were first seen.
     pub fn measuring(&mut self) -> [u32; 2] {
         let mut first = None;
         self.until("round trips", |run| {
@@ -285,7 +270,7 @@ impl Running {
         first.expect("they were seen").map(|(pid, _)| pid)
     }
 
-    /// Waits until `seen` is true, at most as long as any run may take.
+    /// Waits until `seen` is true, but at most [`LONGEST`].
     pub fn until(&mut self, what: &str, mut seen: impl FnMut(&mut Self) -> bool) {
         let begin = Instant::now();
         while !seen(self) {
@@ -298,24 +283,19 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that has ended needs no killing.
+        // A program that has ended needs no killing.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// How a run of the program ended.
 #[derive(Debug)]
 pub struct Finished {
-    /// Exit code; `None` if a signal ended it.
+    /// `None` if a signal ended it.
     pub code: Option<i32>,
-    /// Everything on standard output.
     pub stdout: String,
-    /// Everything on standard error.
     pub stderr: String,
-    /// Process id it had.
     pub pid: u32,
-    /// How long it was waited for.
     pub took: Duration,
     mark: String,
     temporary: PathBuf,
@@ -323,14 +303,13 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// It ended with this code.
     #[track_caller]
     pub fn with(self, code: u8) -> Self {
         assert_eq!(self.code, Some(i32::from(code)), "{}\n{}\n{}", self.line, self.stdout, self.stderr);
         self
     }
 
-    /// It said exactly one line on standard error, with all of these in it, and nothing on standard output.
+    /// Checks for exactly one line on standard error, with all `parts`, and nothing on standard output.
     #[track_caller]
     pub fn one_line(self, parts: &[&str]) -> Self {
         let Finished { line, stdout, stderr, .. } = &self;
@@ -339,7 +318,7 @@ impl Finished {
         self.says(parts)
     }
 
-    /// One line on standard error has all of these in it.
+    /// Checks that one line on standard error has all `parts`.
     #[track_caller]
     pub fn says(self, parts: &[&str]) -> Self {
         let found = self.stderr.lines().any(|line| parts.iter().all(|part| line.contains(part)));
@@ -352,7 +331,6 @@ impl Finished {
         self.stdout.replace("\n  ", " ")
     }
 
-    /// Neither a name nor a process of this run is left.
     #[track_caller]
     pub fn clean(self) -> Self {
         let left = self.left();
@@ -360,39 +338,35 @@ impl Finished {
         self
     }
 
-    /// Names and processes of this run that are left. Processes that are about to end are waited for.
+    /// Names and processes left by this run, after waiting for processes that are about to end.
     pub fn left(&self) -> Vec<String> {
         traces::left(self.pid, &self.mark, &self.temporary)
     }
 
-    /// Its mark, for [`traces::marked`].
     pub fn mark(&self) -> &str {
         &self.mark
     }
 }
 
-/// The manifest in a results folder.
 pub fn manifest(folder: &Path) -> Manifest {
     folder::read(folder, |text| text.into()).expect("these are results")
 }
 
-/// The manifest in a results folder that may still be written, if there is one so far.
+/// Manifest in a results folder that may still be written; `None` if there is none yet.
 pub fn manifest_so_far(folder: &Path) -> Option<Manifest> {
     folder::read(folder, |text| text.into()).ok()
 }
 
-/// Whether a payload of the run has been measured so far.
 pub fn has_cell(results: &Path) -> bool {
     manifest_so_far(results)
         .is_some_and(|manifest| manifest.sub_experiments.iter().any(|result| !result.cells.is_empty()))
 }
 
-/// The result of that name.
 pub fn result<'a>(manifest: &'a Manifest, name: &str) -> &'a SubExperimentResult {
     manifest.sub_experiments.iter().find(|result| result.name == name).unwrap_or_else(|| panic!("no '{name}'"))
 }
 
-/// Payload sizes of the rows of a CSV, after checking that they are whole and numbered from 1.
+/// Payload sizes of the rows of a CSV file, which must be whole and numbered from 1.
 pub fn csv_payloads(file: &Path) -> Vec<u64> {
     let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let mut lines = text.lines();
@@ -409,13 +383,11 @@ pub fn csv_payloads(file: &Path) -> Vec<u64> {
     payloads
 }
 
-/// Every system that is known here.
 pub fn transports() -> Vec<Known> {
     let listed = Tripmeter::new(["list", "--json"]).run().with(0).clean();
     serde_json::from_str(&listed.stdout).expect("a list of systems")
 }
 
-/// An empty folder that is removed in the end.
 pub fn folder() -> TempDir {
     tempfile::tempdir().expect("the temporary folder can be written")
 }

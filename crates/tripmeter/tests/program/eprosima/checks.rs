@@ -1,5 +1,4 @@
-//! `tripmeter eprosima`: results against requirements and against other results: `check`,
-//! `determine-requirements`, `compare`, `history`, `prune`.
+//! `tripmeter eprosima` on results: `check`, `determine-requirements`, `compare`, `history`, `prune`.
 //!
 //! The files in `golden/checks` come from a second source; see `make.py` there.
 
@@ -21,7 +20,6 @@ fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A copy of a folder of files.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
@@ -38,19 +36,16 @@ fn tripmeter<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Finished {
     Tripmeter::new(arguments).run()
 }
 
-/// A command and its flags with paths.
 fn command(words: &[&str], paths: &[(&str, &Path)]) -> Finished {
     let paths = paths.iter().flat_map(|(flag, path)| [(*flag).to_owned(), path.display().to_string()]);
     let words = ["eprosima"].iter().chain(words).map(|word| (*word).to_owned());
     tripmeter(&words.chain(paths).collect::<Vec<_>>())
 }
 
-/// A row of a summary, with these for min, median, 99% and max.
 fn row(bytes: u64, [min, median, p99, max]: [f64; 4]) -> String {
     format!("{bytes},100,{max:.3},{min:.3},{median:.3},{median:.3},0.100,0.100,0.100,{p99:.3},{p99:.3},{max:.3}\n")
 }
 
-/// A folder with one summary of these rows for each name.
 fn experiment(names: &[&str], rows: &str) -> TempDir {
     let folder = folder();
     for name in names {
@@ -59,7 +54,6 @@ fn experiment(names: &[&str], rows: &str) -> TempDir {
     folder
 }
 
-/// A file with these requirements in a folder of its own below this one.
 fn limits(folder: &TempDir, rows: &str) -> PathBuf {
     let file = folder.path().join("limits/limits.csv");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -130,7 +124,6 @@ fn a_payload_that_was_not_measured_fails() {
     assert!(done.stdout.contains("not measured"), "{}", done.stdout);
     let report = text(&place.path().join("checks_uds.csv"));
     assert!(report.contains("Median,16,1.000,1.000,0.000,-0.000,passed\nMedian,32,1.000,,,,failed\n"), "{report}");
-    // A summary that has only a header: nothing of it was measured.
     fs::write(place.path().join("measurements_uds_summary.csv"), SUMMARY).unwrap();
     check(&file, place.path()).with(1);
 }
@@ -264,7 +257,6 @@ fn requirements_from_samples_are_those_from_their_summaries() {
     let files = ["a.csv", "b.csv"].map(|name| place.path().join(name));
     let processed = place.path().join("process.csv");
     for run in 0..3 {
-        // Makes the summaries.
         let folder = runs.join(format!("r1{run}"));
         fs::write(&processed, format!("{LIMITS}uds,16,99,99,99\n")).unwrap();
         check(&processed, &folder).with(0);
@@ -337,7 +329,7 @@ fn what_one_side_lacks_is_named() {
     assert!(done.stdout.contains("FAILED: uds: 1 payload missing in the results: 32 bytes\n"), "{}", done.stdout);
     compare(&folder(), &[]).with(65).one_line(&["holds no results"]);
     compare(&experiment(&["other"], &both), &[]).with(65).one_line(&["nothing to compare"]);
-    // A reference with nothing in it: 0 of 0 is no success.
+    // A reference without rows: 0 of 0 is not a success.
     let nothing = experiment(&["uds"], "");
     for results in [&lacks, &nothing] {
         let done = command(&["compare"], &[("-R", nothing.path()), ("-r", results.path())]).with(65);
@@ -357,7 +349,7 @@ fn history_plots_have_the_names_of_the_original() {
     for run in &RUNS[2..] {
         fs::remove_dir_all(database.join(run)).unwrap();
     }
-    // A sub-experiment that no requirement and no other experiment has.
+    // A sub-experiment without requirements, in a single experiment.
     let own = format!("{SUMMARY}{}", row(16, [1.0; 4]));
     fs::write(database.join(RUNS[1]).join("measurements_own_summary.csv"), own).unwrap();
     let paths = [("-r", &*golden("limits.csv")), ("-e", &*database), ("-p", &*plots)];
@@ -389,7 +381,7 @@ fn prune_keeps_the_newest_and_the_named_ones() {
     assert_eq!(names(&database), RUNS);
     prune(&["-n", "2", "-s", "2026-01-09_12-00-00"]).with(66).one_line(&["2026-01-09_12-00-00", "nothing was removed"]);
     prune(&["-n", "0"]).with(64).one_line(&["1 is the least"]);
-    // Two of the named ones are old, one is among the newest.
+    // Two of the named experiments are old, one is among the newest.
     let three = format!("{}/:{}:{}", database.join(RUNS[0]).display(), RUNS[1], RUNS[4]);
     let done = prune(&["-n", "2", "-s", &three]).with(0);
     assert!(done.stdout.contains("1 removed, 4 kept of 5 experiments\n"), "{}", done.stdout);

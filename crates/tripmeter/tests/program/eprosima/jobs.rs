@@ -1,4 +1,4 @@
-//! `tripmeter eprosima job`, and what a manifest says to the commands that judge.
+//! `tripmeter eprosima job`, and the manifest's influence on commands that judge.
 
 use crate::common::{Tripmeter, alone, folder};
 use std::fs;
@@ -6,7 +6,6 @@ use std::path::Path;
 use tempfile::TempDir;
 
 const NAME: &str = "uds_datagram_poll";
-/// A small experiment: two payloads of one transport.
 const SMALL: &str = "samples = 200\npayloads = \"16,64\"\nfloor = false\n";
 
 fn tripmeter(place: &TempDir, words: &[&str]) -> Tripmeter {
@@ -18,13 +17,12 @@ fn limits(place: &TempDir, median_us: f64) {
     fs::write(place.path().join("limits.csv"), format!("Experiment type,Bytes,Median,99%,Max\n{rows}")).unwrap();
 }
 
-/// Writes an experiment of one sub-experiment.
 fn experiment(place: &TempDir, file: &str, more: &str, transport: &str) {
     let text = format!("{SMALL}{more}[[sub_experiment]]\nname = \"{NAME}\"\ntransport = \"{transport}\"\n");
     fs::write(place.path().join(file), text).unwrap();
 }
 
-/// Replaces a text in a file, which must be there.
+/// Replaces a text that must be in the file.
 fn replace(file: &Path, from: &str, to: &str) {
     let text = fs::read_to_string(file).unwrap();
     assert!(text.contains(from), "no {from} in {text}");
@@ -58,7 +56,7 @@ fn a_job_fills_a_database() {
     assert!(made.join(format!("plots/measurements_{NAME}/comparison_max.svg")).is_file());
     assert!(place.path().join(format!("db/history_plots/{NAME}/64_bytes_99.svg")).is_file());
 
-    // A run that does not count leaves no history to draw, which is no reason to hide its check.
+    // A run that does not count leaves no history to draw, but its check is still printed.
     let settings = "touch = \"full\"\nattempts = 1\nloss_timeout_s = 2\n";
     experiment(&place, "damaged.toml", settings, "inmem?damage_body=10,30,50");
     let done = tripmeter(&place, &["job", "damaged.toml", "-d", "other", "-r", "limits.csv"]).run().with(1);

@@ -1,4 +1,4 @@
-//! `compare-subexperiments`: names, formats and refusals. What the pictures hold is tested where they are drawn.
+//! `compare-subexperiments`: names, formats and refusals. Unit tests of the plots check their contents.
 
 use crate::common::{Finished, Tripmeter, folder};
 use std::fs;
@@ -105,7 +105,6 @@ fn samples_of_a_results_folder_are_drawn_by_payload() {
     assert!(text.contains("Was uds/datagram steady at 64?"), "{text}");
     let text = fs::read_to_string(&wanted[0]).unwrap();
     assert!(text.contains("<svg"), "{text}");
-    // A row that is none is an error, named with its line.
     let samples = Path::new(&output).join("round-01/samples/uds_datagram_block.csv");
     let text = fs::read_to_string(&samples).unwrap();
     fs::write(&samples, text.replacen("\n1,", "\nx,", 1)).unwrap();
@@ -114,7 +113,6 @@ fn samples_of_a_results_folder_are_drawn_by_payload() {
         "line 2",
         "'round'",
     ]);
-    // One that is not there is none, too.
     let svg = || Tripmeter::new(["export", "--format", "svg", &output]).run();
     fs::remove_file(&samples).unwrap();
     svg().with(65).one_line(&["uds_datagram_block.csv", "it is not there"]);

@@ -1,4 +1,4 @@
-//! `tripmeter eprosima process` on the running program: summaries, plots, and what is wrong with files.
+//! `tripmeter eprosima process` on the running program: summaries, plots, and invalid files.
 
 use crate::common::{Tripmeter, folder};
 use std::fs;
@@ -17,7 +17,6 @@ fn process(folder: &Path, arguments: &str) -> Tripmeter {
     Tripmeter::new(["eprosima", "process"].into_iter().chain(arguments.split(' '))).at(folder)
 }
 
-/// Names in a folder and below it, in order.
 fn names(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).expect("the folder is there") {

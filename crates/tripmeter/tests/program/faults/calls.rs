@@ -9,22 +9,21 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::trial::Trial;
 
-/// Calls at a fixed rate.
 const FIXED: [&str; 2] = ["--rate", "1000"];
 
-/// What happened to so many calls: those that timed out are lost, and those that failed damaged.
+/// Counts of `made` calls: timed-out calls count as lost, failed ones as damaged.
 fn calls(made: u64, [timed_out, failed, late, duplicated]: [u64; 4]) -> Counts {
     let received = made - timed_out - failed;
     Counts { sent: made, received, lost: timed_out, damaged: failed, late, duplicated, reordered: 0 }
 }
 
-/// The one trial of a run of calls, which is good whatever became of them, and the rows of its first client.
+/// The only trial of a run of calls, which is good whatever happened to them, and the rows of its first client.
 fn called(settings: &str, wait: &str, clients: u64, more: &[&str]) -> (Trial, Vec<Row>) {
     let clients_asked = clients.to_string();
     answered(settings, wait, clients, &[&["--pattern", "rpc", "--clients", &clients_asked], more].concat())
 }
 
-/// The same of what is asked for by `more`.
+/// Trial and rows as by [`called`], for the flags in `more`.
 fn answered(settings: &str, wait: &str, clients: u64, more: &[&str]) -> (Trial, Vec<Row>) {
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
@@ -64,7 +63,7 @@ fn calls_that_do_not_succeed_are_counted_exactly_and_are_no_queries_per_second()
         ("block", format!("stall={HIT}:{LATE_MS}ms"), 1, false, [1, 0, 1, 0]),
         ("callback", format!("damage={HIT}&damage_body={}", HIT + 5), 1, false, [0, 2, 0, 0]),
         ("block", format!("side=follower&damage={HIT}&lose={}", HIT + 5), 1, true, [1, 1, 0, 0]),
-        // Of the first client only, with which the path is proven: the others never have so many messages.
+        // Only on the first client, which proves the path: the others never have so many messages.
         ("block", format!("lose={HIT}"), 3, false, [1, 0, 0, 0]),
         ("callback", format!("damage={HIT}&duplicate={}", HIT + 2), 3, true, [0, 1, 0, 1]),
     ];

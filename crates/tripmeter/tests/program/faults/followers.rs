@@ -1,5 +1,3 @@
-//! Several followers.
-
 use super::{HIT, LOSS_TIMEOUT_S, PAYLOAD, PROOF, SAMPLES, WARMUP, check_end};
 use crate::common::figures::{counts, followers, times, times_at, value};
 use crate::common::{Tripmeter, alone, at_once, folder, manifest};
@@ -10,17 +8,17 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::trial::Trial;
 
 const FOLLOWERS: u64 = 3;
-/// Number of a message in the middle of the cell: each follower has its own proof, in which all get the messages.
+/// Number of a message in the middle of the cell: each follower has its own path proof, whose messages go to all.
 const HIT_OF_LEADER: u64 = FOLLOWERS * PROOF + WARMUP + 40;
 
-/// The one trial of a run with several followers and these settings, and its part of the table.
+/// The only trial of a run with several followers, and its part of the table.
 fn at_several(settings: &str, loss_timeout_s: u64) -> (Trial, String) {
     let (trial, table) = at_several_of("pingpong", settings, loss_timeout_s);
     assert_eq!(times(&trial, Figure::RttHalf).unwrap().samples, SAMPLES, "{settings}");
     (trial, table)
 }
 
-/// The same under a pattern.
+/// Trial and table as by [`at_several`], for a pattern.
 fn at_several_of(pattern: &str, settings: &str, loss_timeout_s: u64) -> (Trial, String) {
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
@@ -55,7 +53,7 @@ fn at_several_of(pattern: &str, settings: &str, loss_timeout_s: u64) -> (Trial, 
 fn stalls_at_one_follower_show_there_and_at_the_last() {
     const STALL_NS: f64 = 50e6;
     let _alone = alone();
-    // More than half of the messages, so that they are in the median.
+    // More than half of the messages, so that the median includes them.
     let stalls: Vec<String> = (HIT_OF_LEADER - 20..HIT_OF_LEADER + 40).map(|number| format!("{number}:50ms")).collect();
     let (trial, table) = at_several(&format!("at=1&stall={}", stalls.join(",")), 20);
     let one_way = |stream: Stream| times_at(&trial, &stream, Figure::OneWay).unwrap();
@@ -71,7 +69,7 @@ fn stalls_at_one_follower_show_there_and_at_the_last() {
     for of in ["one_way to 0", "one_way to 1", "one_way to 2", "one_way to last", "rtt of last"] {
         assert!(table.contains(of), "{table}");
     }
-    // No message comes before it was sent, or later than its answer.
+    // No message arrives before it was sent, or later than its answer.
     for at in [first, stalled, third] {
         assert!(at.max <= last.max && at.max <= 2.0 * half.max, "{trial:?}");
     }
@@ -82,7 +80,7 @@ fn what_happens_at_one_follower_is_counted_exactly_there() {
     let _alone = alone();
     let all = SAMPLES + WARMUP;
     let none = Counts::default();
-    // A follower answers in the proof of its own only.
+    // A follower answers only in its own path proof.
     let cases = [
         (format!("at=1&lose={HIT_OF_LEADER}"), 1, 1, Counts { lost: 1, ..none }),
         (format!("at=2&side=follower&lose={HIT}"), 2, 1, Counts { lost: 1, ..none }),
@@ -105,12 +103,12 @@ fn what_happens_at_one_follower_is_counted_exactly_there() {
         }
         assert_eq!(counts(&trial), Counts { sent, received: all, ..expected }, "{settings}");
         let has_latency = |stream: &Stream| times_at(&trial, stream, Figure::OneWay).is_some();
-        // Whatever happened to one message.
+        // A single fault leaves all latencies available.
         assert!(followers(&trial).iter().all(has_latency) && has_latency(&Stream::last()), "{settings}");
     });
 }
 
-/// One way, the same messages prove the path to all followers.
+/// One-way messages of the path proof go to all followers.
 #[test]
 fn what_one_of_several_subscribers_lacks_is_missing_there_and_at_the_last() {
     let _alone = alone();
@@ -166,14 +164,14 @@ fn stalls_at_one_subscriber_show_there_and_at_the_last() {
     let at = |follower| times_at(&trial, &Stream::follower(follower), Figure::Service).unwrap();
     let ([first, stalled, third], last) = ([0, 1, 2].map(at), times(&trial, Figure::Service).unwrap());
     assert!(stalled.max >= STALL_NS && last.max >= stalled.max && last.p90 >= stalled.p90, "{trial:?}");
-    // A queue of messages waits behind it, more than a tenth of all. To the others only one is late: when the queue is full,
-    // the publisher waits.
+    // The queue behind it holds more than a tenth of all messages. For the others only one is late: once the queue is
+    // full, the publisher waits.
     assert!(first.p90 < stalled.p90 && third.p90 < stalled.p90, "{trial:?}");
     let counts = counts(&trial);
     assert_eq!((counts.received, counts.late), (SAMPLES, 0));
 }
 
-/// Each a process, of a link over shared memory.
+/// Each follower is a process, on a link over shared memory.
 #[test]
 fn a_hundred_followers_get_every_message() {
     const SUBSCRIBERS: u32 = 100;
@@ -183,7 +181,7 @@ fn a_hundred_followers_get_every_message() {
     let (output, subscribers, messages) =
         (folder.path().display().to_string(), SUBSCRIBERS.to_string(), MESSAGES.to_string());
     let words = ["publish", "-q", "shm", "--followers", &subscribers, "--rate", "20"];
-    // A busy machine makes no message late.
+    // No message is late on a busy machine.
     let rest = ["-n", &messages, "--payloads", "64", "--no-floor", "--attempts", "1", "--loss-timeout", "15"];
     let finished = Tripmeter::new(words.iter().chain(&rest).chain(&["-o", &output])).run();
     finished.with(exit::GOOD).clean();

@@ -1,4 +1,4 @@
-//! Measurement truth, end to end: faults injected into `inmem` come out of the program in exactly those numbers.
+//! Measurement truth, end to end: faults injected into `inmem` show up in exactly the right numbers.
 
 mod calls;
 mod followers;
@@ -14,21 +14,21 @@ use tripmeter_model::manifest::Counts;
 const SAMPLES: u64 = 100;
 const WARMUP: u64 = 10;
 const PAYLOAD: u64 = 1024;
-/// Numbers of the messages that the proof of the path takes first: 256 KiB each way.
+/// Number of messages of the preceding path proof: 256 KiB each way.
 const PROOF: u64 = 256 * 1024 / PAYLOAD;
 /// Number of a message in the middle of the cell.
 const HIT: u64 = PROOF + WARMUP + 40;
 
-/// Longer than a busy machine keeps a thread from a CPU: only what is injected is lost or late.
+/// Longer than a busy machine keeps a thread from a CPU: only injected faults are lost or late.
 const LOSS_TIMEOUT_S: u64 = 6;
-/// Longer than that by more than a thread is kept from a CPU.
+/// Longer than [`LOSS_TIMEOUT_S`] by more than a thread is kept from a CPU.
 const LATE_MS: u64 = 9000;
 
 fn numbers(messages: std::ops::Range<u64>) -> String {
     messages.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// A run of this transport ended as it should: damage is reported as a failure.
+/// Checks the end of a run: damage is reported as a failure.
 #[track_caller]
 fn check_end(finished: Finished, transport: &str) -> Finished {
     if transport.contains("damage") {
@@ -40,10 +40,9 @@ fn check_end(finished: Finished, transport: &str) -> Finished {
 
 const WAITS: [&str; 3] = ["poll", "block", "callback"];
 
-/// Round trips at a rate.
 const PACED: [&str; 4] = ["--pattern", "pingpong", "--rate", "1000"];
 
-/// The flags of a pattern, or of round trips at a rate.
+/// Flags of a pattern, or of round trips at a rate.
 fn pattern_words(pattern: &'static str) -> &'static [&'static str] {
     match pattern {
         "pingpong" => &["--pattern", "pingpong"],
@@ -52,7 +51,6 @@ fn pattern_words(pattern: &'static str) -> &'static [&'static str] {
     }
 }
 
-/// A row of samples.
 #[derive(Debug)]
 struct Row {
     status: String,
@@ -71,17 +69,16 @@ impl Row {
     }
 }
 
-/// Mean of these times of all rows.
 fn mean(rows: &[Row], of: fn(&Row) -> u64) -> f64 {
     rows.iter().map(of).sum::<u64>() as f64 / rows.len() as f64
 }
 
-/// Whether a figure is the mean of the rows, which are rounded to nanoseconds.
+/// True if a figure is the mean of the rows, which are rounded to nanoseconds.
 fn is_mean(figure: f64, rows: &[Row], of: fn(&Row) -> u64) -> bool {
     (figure - mean(rows, of)).abs() <= 2.0
 }
 
-/// Ten messages in a row without an answer end a sub-experiment; what was measured before is kept, to the last sample.
+/// Ten consecutive messages without an answer end a sub-experiment; everything measured before is kept.
 #[test]
 fn a_payload_that_breaks_off_keeps_its_samples() {
     let _alone = alone();
@@ -101,20 +98,19 @@ fn a_payload_that_breaks_off_keeps_its_samples() {
         let why = cell.cut_short.clone().unwrap().to_string();
         assert!(why.contains("no answer to 10 messages"), "{why}");
         let Counts { sent, received, lost, late, .. } = cell.counts();
-        // A call that was answered after its end is lost, and late as well. So is a round trip at a rate, which is a call.
+        // A call answered after its time-out is both lost and late. A round trip at a rate is a call, too.
         let is_call = *pattern != "pingpong";
         let (warmup, failed, unanswered) = if is_call { (0, lost, lost) } else { (WARMUP, 0, lost + late) };
-        // On a busy machine others are late, too, and those that are lost have higher numbers or are fewer.
+        // On a busy machine others are late as well, and the lost ones have higher numbers or are fewer.
         assert!(unanswered >= 10 && (late > 0 || lost == 10), "{pattern} {wait}: {:?}", cell.counts());
         assert_eq!((sent, cell.samples), (received + unanswered, received - warmup), "{pattern} {wait}");
         assert!((1..HIT - PROOF - WARMUP).contains(&cell.samples), "{pattern} {wait}: {:?}", cell.counts());
-        // Of calls those that failed, too.
         let rows = sample_rows(folder.path(), &result.name).len() as u64;
         assert_eq!(rows, cell.samples + failed, "{pattern} {wait}");
     });
 }
 
-/// Nor does one go on for ever whose answers are never right.
+/// A sub-experiment whose answers are always wrong also ends.
 #[test]
 fn ten_damaged_messages_in_a_row_end_a_sub_experiment() {
     let _alone = alone();
@@ -140,7 +136,7 @@ fn damage_and_loss_of_everything_are_failures_unless_they_are_meant() {
     let everything = format!("lose={}", numbers(PROOF + 1..PROOF + 1 + SAMPLES));
     for (fault, pattern, warmup, allow) in [
         (format!("damage_body={}", PROOF + 30), "throughput", "0", "--allow-damage"),
-        // Of the warm-up, which has no figures.
+        // In the warm-up, which has no figures.
         (format!("damage_body={}", PROOF + 5), "throughput", "10", "--allow-damage"),
         (format!("damage_body={}", PROOF + 5), "channel", "10", "--allow-damage"),
         (everything.clone(), "throughput", "0", "--allow-loss"),
@@ -162,7 +158,7 @@ fn damage_and_loss_of_everything_are_failures_unless_they_are_meant() {
                 "-n",
                 "100",
             ];
-            // Of everything that is lost, the time-out is waited for.
+            // The run waits for the time-out of everything lost.
             let timeout = if allow == "--allow-damage" { "15" } else { "0.2" };
             let rest =
                 ["--warmup", warmup, "--payloads", "1k", "--loss-timeout", timeout, "--attempts", "1", "-o", &output];
@@ -171,7 +167,7 @@ fn damage_and_loss_of_everything_are_failures_unless_they_are_meant() {
         let failed = run(&[]).with(exit::PARTIAL).says(&[allow]).clean();
         let row = failed.stdout.lines().find(|line| line.starts_with("inmem/queue")).unwrap();
         assert!(row.contains('*'), "{row}");
-        // Damage of the warm-up is in no column, and has a note.
+        // Damage in the warm-up is in no column, but has a note.
         let header = failed.stdout.lines().find(|line| line.starts_with("transport")).unwrap();
         let is_told = header.contains("damaged") || failed.unwrapped().contains("in the warm-up");
         assert_eq!(is_told, allow == "--allow-damage", "{}", failed.stdout);
@@ -185,7 +181,7 @@ fn damage_in_the_path_proof_is_a_failure_unless_it_is_meant() {
     let cases: Vec<_> = ["pingpong", "channel", "throughput", "rpc"]
         .into_iter()
         .flat_map(|pattern| ["leader", "follower"].map(|side| (pattern, side)))
-        // One way, a follower sends nothing.
+        // In one-way patterns a follower sends nothing.
         .filter(|(pattern, side)| *side == "leader" || ["pingpong", "rpc"].contains(pattern))
         .collect();
     at_once(&cases, |(pattern, side)| {

@@ -1,4 +1,4 @@
-//! Messages one way, as fast as they are sent.
+//! One-way messages at full speed.
 
 use super::{LOSS_TIMEOUT_S, PAYLOAD, PROOF, SAMPLES, WAITS, check_end};
 use crate::common::figures::{count, counts, value};
@@ -9,10 +9,10 @@ use tripmeter_model::manifest::Counts;
 use tripmeter_model::samples::SampleRow;
 use tripmeter_model::trial::Trial;
 
-/// Number of a message in the middle of a run one way, which has no warm-up: that ends after a time, too.
+/// Number of a message in the middle of a one-way run, which has no warm-up, because a warm-up may also end by time.
 const HIT_ONE_WAY: u64 = PROOF + 40;
 
-/// The one trial of a run one way, which is good whatever was lost, and its samples where messages are timed.
+/// The only trial of a one-way run, which is good whatever was lost, and its samples if messages are timed.
 fn offered(settings: &str, wait: &str, one_way: bool) -> (Trial, Vec<SampleRow>) {
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());

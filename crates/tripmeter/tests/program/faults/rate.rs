@@ -1,4 +1,4 @@
-//! Messages one way at a fixed rate.
+//! One-way messages at a fixed rate.
 
 use super::{HIT, LATE_MS, LOSS_TIMEOUT_S, PAYLOAD, PROOF, Row, SAMPLES, WAITS, WARMUP, check_end, is_mean};
 use crate::common::figures::{LatencyFigures, count, counts, times};
@@ -7,10 +7,9 @@ use crate::common::{Tripmeter, alone, at_once, folder, manifest};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::trial::Trial;
 
-/// Messages per second of each topic.
 const RATE_HZ: u64 = 1000;
 
-/// The one trial of a run at a fixed rate, which is good whatever was lost, and the rows of its first topic.
+/// The only trial of a run at a fixed rate, which is good whatever was lost, and the rows of its first topic.
 fn published(settings: &str, wait: &str, topics: u64, loss_timeout_s: u64) -> (Trial, Vec<Row>) {
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
@@ -36,7 +35,6 @@ fn published(settings: &str, wait: &str, topics: u64, loss_timeout_s: u64) -> (T
     (result.cells[0].trials[0].clone(), rows)
 }
 
-/// Response and service times.
 fn both_times(trial: &Trial) -> [LatencyFigures; 2] {
     [Figure::Response, Figure::Service].map(|of| times(trial, of).unwrap())
 }
@@ -51,7 +49,7 @@ fn messages_at_a_fixed_rate_that_go_astray_are_counted_exactly() {
         ("block", format!("lose={HIT}&duplicate={},{last}", HIT + 2), 1, [1, 2, 0, 0]),
         ("callback", format!("reorder={HIT}&duplicate={}", HIT + 9), 1, [0, 1, 1, 0]),
         ("callback", format!("damage={HIT}&damage_body={}", HIT + 5), 1, [0, 0, 0, 2]),
-        // Of the first topic only, with which the path is proven: the others never have so many messages.
+        // Only on the first topic, which proves the path: the others never have so many messages.
         ("poll", format!("lose={HIT}&duplicate={}", HIT + 1), 3, [1, 1, 0, 0]),
         ("block", format!("lose={HIT}"), 3, [1, 0, 0, 0]),
     ];

@@ -1,4 +1,4 @@
-//! Round trips as fast as answers come.
+//! Round trips in a closed loop.
 
 use super::{HIT, LATE_MS, LOSS_TIMEOUT_S, PAYLOAD, PROOF, SAMPLES, WAITS, WARMUP, check_end};
 use crate::common::figures::{count, times};
@@ -7,7 +7,7 @@ use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};
 
-/// The one cell of a run with these settings, which is good whatever was lost; and the table's row.
+/// The only cell of a run, which is good whatever was lost, and its row of the table.
 fn measured(settings: &str, wait: &str, loss_timeout_s: u64) -> (PayloadResult, String) {
     let (folder, loss_timeout_s) = (folder(), loss_timeout_s.to_string());
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
@@ -34,7 +34,7 @@ fn measured(settings: &str, wait: &str, loss_timeout_s: u64) -> (PayloadResult, 
     (manifest.sub_experiments[0].cells[0].clone(), row)
 }
 
-/// All samples are there, and these are the counts other than sent and received.
+/// Checks that all samples exist, and the counts other than sent and received.
 #[track_caller]
 fn check(settings: &str, wait: &str, expected: Counts) -> String {
     let (cell, row) = measured(settings, wait, LOSS_TIMEOUT_S);
@@ -45,11 +45,11 @@ fn check(settings: &str, wait: &str, expected: Counts) -> String {
     row
 }
 
-/// What one message lacks is not taken from the others: they are joined by their numbers.
+/// A lost message takes no times from others: messages are matched by number.
 #[test]
 fn messages_that_were_answered_have_a_latency_one_way_whatever_was_lost() {
     let _alone = alone();
-    // Whoever polls takes a whole CPU as long as nothing comes.
+    // A side that polls uses a whole CPU while nothing arrives.
     let cases =
         [("poll", vec![HIT]), ("block", vec![PROOF + 5, HIT - 20, HIT]), ("callback", vec![PROOF + 5, HIT - 20, HIT])];
     at_once(&cases, |(wait, lost)| {
@@ -73,7 +73,6 @@ fn messages_that_were_answered_have_a_latency_one_way_whatever_was_lost() {
 fn lost_messages_are_counted_and_are_no_failure() {
     let _alone = alone();
     let two = format!("{HIT},{}", HIT + 17);
-    // Whoever polls takes a whole CPU as long as nothing comes.
     let cases =
         [("poll", "leader", 1, HIT.to_string()), ("block", "follower", 2, two.clone()), ("callback", "leader", 2, two)];
     at_once(&cases, |(wait, side, lost, numbers)| {
@@ -86,7 +85,8 @@ fn lost_messages_are_counted_and_are_no_failure() {
 fn duplicates_are_counted() {
     let _alone = alone();
     at_once(&[("poll", "leader"), ("block", "follower"), ("callback", "follower")], |(wait, side)| {
-        // After the last answer nobody waits long for a second one, but before it that of the last message but one has come.
+        // After the last answer nobody waits long for a duplicate, but by then the duplicate of the one before has
+        // arrived.
         let twice = format!("side={side}&duplicate={HIT},{},{}", HIT + 1, PROOF + WARMUP + SAMPLES - 1);
         check(&twice, wait, Counts { duplicated: 3, ..Counts::default() });
     });

@@ -1,5 +1,3 @@
-//! Leader and follower started by hand.
-
 use crate::common::traces::workers;
 use crate::common::{LONGEST, Running, Tripmeter, alone, folder, manifest};
 use crate::trouble::{cells_on_disk, long_and_after};
@@ -111,7 +109,6 @@ fn ctrl_c_ends_the_waiting() {
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
 }
 
-/// Both by hand, in the middle of a long sub-experiment.
 fn in_the_middle(temporary: &Path, results: &Path) -> (Running, Running) {
     let file = long_and_after(results.parent().unwrap(), "uds/stream", "block").display().to_string();
     let output = results.display().to_string();

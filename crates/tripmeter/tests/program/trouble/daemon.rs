@@ -1,4 +1,4 @@
-//! Daemons that are missing, or are killed.
+//! Daemons that are missing or killed.
 
 use crate::common::traces::{marked, running, signal};
 use crate::common::{LONGEST, Tripmeter, alone, folder, is_nightly, is_required, manifest, result, say, transports};
@@ -6,8 +6,7 @@ use crate::trouble::{cells_on_disk, daemon_of, long_and_after, many_and_after, r
 use tripmeter_model::exit;
 use tripmeter_model::manifest::RunStatus;
 
-/// Transports that can run here with a daemon that nobody has started, and the daemon's name: the first of each system,
-/// all nightly.
+/// Transports that need a daemon that is not running, with its name: the first of each system, nightly all.
 fn with_daemon() -> Vec<(String, String)> {
     let mut found = Vec::new();
     for row in transports() {
@@ -53,23 +52,23 @@ fn a_daemon_is_started_and_stopped() {
 fn a_daemon_that_is_killed_hangs_nothing_and_the_rest_goes_on() {
     let _alone = alone();
     for (index, (transport, daemon)) in with_daemon().into_iter().enumerate() {
-        // A transport that goes on without its daemon goes through all payloads.
+        // A transport that continues without its daemon measures all payloads.
         let waits = ["poll", "block"];
         for wait in if is_nightly() { &waits[..] } else { &waits[index % 2..=index % 2] } {
             let folder = folder();
             let results = folder.path().join("results");
             let mut run = run_file(&many_and_after(folder.path(), &transport, wait, 20), &results).start();
             run.until("a first cell", |_| cells_on_disk(&results) > 0);
-            // Another experiment's daemon is not ours to kill.
+            // A daemon of another experiment must not be killed.
             let pid = running(&daemon).filter(|pid| marked(run.mark()).contains(pid));
-            // RouDi ends its clients first when it is asked to end.
+            // RouDi ends its clients first when terminated.
             let how = if transport.starts_with("iceoryx-c") { "TERM" } else { "KILL" };
             signal(pid.expect("it was started by this run"), how);
             let finished = run.wait(LONGEST);
             say(&format!("{how} to {daemon}: {transport} {wait}: exit code {:?}, {:?}", finished.code, finished.took));
             let manifest = manifest(&results);
             let long = result(&manifest, "long");
-            // The transport itself may have gone on without it; the error names the daemon all the same.
+            // The transport itself may continue without it; the error names the daemon nevertheless.
             let why = long.error.as_deref().unwrap_or_default();
             let is_named = ["its daemon has gone: ", "its daemon ended during the measurement: "];
             assert!(is_named.iter().any(|words| why.starts_with(words)), "{:?}: {why}", long.status);

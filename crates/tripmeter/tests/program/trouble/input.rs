@@ -1,4 +1,4 @@
-//! What is refused before anything starts.
+//! Input that is refused before anything starts.
 
 use crate::common::{Finished, Tripmeter, folder, plugin, transports};
 use std::ffi::OsStr;
@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tripmeter_model::exit;
 
-/// Runs it in an empty folder, which must stay empty.
+/// Runs a command in an empty folder, which must stay empty.
 #[track_caller]
 fn refused<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>, code: u8, parts: &[&str]) -> Finished {
     let folder = folder();

@@ -1,4 +1,4 @@
-//! Ctrl-C, and being asked to end.
+//! Ctrl-C and termination signals.
 
 use crate::common::figures::{count, times};
 use crate::common::samples::sample_payloads;
@@ -12,7 +12,7 @@ use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, RunStatus};
 
-/// Interrupted in the middle: all samples so far are in manifest and CSV, and nothing was begun afterwards.
+/// Checks for an interruption in the middle: all samples are in manifest and CSV, and nothing was begun afterwards.
 fn check_kept(finished: Finished, results: &Path) {
     let finished = finished.with(exit::INTERRUPTED);
     let manifest = manifest(results);
@@ -71,7 +71,7 @@ fn ctrl_c_in_the_middle_of_a_long_payload_keeps_its_samples() {
         );
         assert_eq!(cell.cut_short, Some(CutShort::Interrupted));
         let all = cell.samples + cell.warmup;
-        // The message in flight counts for nothing.
+        // The message in transit does not count.
         assert_eq!(cell.counts(), Counts { sent: all, received: all, ..Counts::default() });
     }
 }
@@ -104,7 +104,7 @@ fn ctrl_c_keeps_round_trips_at_a_rate() {
     }
 }
 
-/// The log of histograms, which is there once the transport is opened.
+/// Histogram logs, which exist once the transport is opened.
 fn cells_begun(results: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(results.join("histograms")).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -121,7 +121,7 @@ fn ctrl_c_at_any_moment_ends_it_cleanly() {
         std::thread::sleep(Duration::from_millis(milliseconds));
         run.signal("INT");
         let finished = run.wait(LONGEST);
-        // Before it listens to signals it has done nothing, and may simply die.
+        // Before its signal handlers are installed it has done nothing, and may simply die.
         assert!(matches!(finished.code, None | Some(130)), "{finished:?}");
         finished.clean();
     }

@@ -1,4 +1,4 @@
-//! Processes that are killed in the middle.
+//! Processes killed in the middle of a run.
 
 use crate::common::figures::{count, followers, times, times_at};
 use crate::common::samples::{all_samples, sample_payloads};
@@ -12,7 +12,6 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus};
 use tripmeter_model::metric::Stream;
 
-/// Both workers of a run that has measured something and goes on.
 pub(super) fn in_the_middle(run: &mut Running, results: &Path) -> (u32, u32) {
     run.until("a first cell", |_| cells_on_disk(results) > 0);
     let mut found = Workers { leader: None, follower: None };
@@ -23,12 +22,12 @@ pub(super) fn in_the_middle(run: &mut Running, results: &Path) -> (u32, u32) {
     (found.leader.unwrap(), found.follower.unwrap())
 }
 
-/// The long sub-experiment failed in the middle and keeps what it had; the one after it is whole.
+/// Checks that the long sub-experiment failed and keeps its results, and that the next one is complete.
 fn check_kept(results: &Path) -> Manifest {
     check_kept_of(results, SAMPLES)
 }
 
-/// The same, where each payload of the long one has so many samples, but for one that was cut short by the failure.
+/// Same check with `samples` per payload of the long one, except for the payload cut short by the failure.
 pub(super) fn check_kept_of(results: &Path, samples: usize) -> Manifest {
     let manifest = manifest(results);
     let long = result(&manifest, "long");
@@ -41,7 +40,7 @@ pub(super) fn check_kept_of(results: &Path, samples: usize) -> Manifest {
     manifest
 }
 
-/// The CSV begins with all samples of these cells.
+/// Checks that the CSV begins with all samples of these cells.
 fn check_rows(results: &Path, cells: &[PayloadResult], samples: usize) {
     let rows = sample_payloads(results, "long");
     let whole = cells.iter().filter(|cell| cell.cut_short.is_none() && cell.samples == samples as u64);
@@ -87,7 +86,7 @@ fn one_of_several_followers_that_is_killed_ends_its_sub_experiment_only_and_is_n
     let (_, follower) = in_the_middle(&mut run, &results);
     signal(follower, "KILL");
     let finished = run.wait(LONGEST);
-    // The leader knows it by its channel, the supervisor by its process.
+    // The leader sees its closed channel, the supervisor its exit.
     let named = |index: u32| {
         finished.stderr.contains(&format!("follower {index} (of 0 to 2) has gone"))
             && finished.stderr.contains(&format!("the process of follower {index} was ended by signal 9 (kill)"))
@@ -139,7 +138,7 @@ fn workers_that_are_killed_while_they_start_leave_nothing() {
 #[test]
 fn a_killed_supervisor_takes_its_workers_along_and_the_next_run_cleans_up() {
     let _alone = alone();
-    // Daemons are shared by all runs with the same temporary folder, which is another here; they have their own test.
+    // Runs with one temporary folder share daemons, and this run has another; daemons have their own test.
     let known: Vec<_> = transports().into_iter().filter(|row| daemon_of(row).is_none()).collect();
     for (transport, wait) in variants(&known) {
         let folder = folder();
@@ -167,7 +166,7 @@ fn a_killed_supervisor_takes_its_workers_along_and_the_next_run_cleans_up() {
 
 #[test]
 fn a_stopped_worker_is_found_out() {
-    // It waits, most of the time, and so runs beside other tests.
+    // It mostly waits, so other tests may run in parallel.
     let folder = folder();
     let results = folder.path().join("results");
     let mut run = run_file(&long_and_after(folder.path(), "uds/stream", "block"), &results).start();
@@ -190,7 +189,7 @@ fn a_publisher_or_subscriber_that_is_killed_ends_its_sub_experiment_only() {
         let text = std::fs::read_to_string(&file).unwrap();
         let long = "name = \"long\"\npattern = \"channel\"\ntopics = 3\nrate = \"2000\"\n";
         std::fs::write(&file, text.replace("name = \"long\"\n", long)).unwrap();
-        // One that is killed at the begin of a payload may have received nothing of it.
+        // A follower killed at the start of a payload may have received nothing of it.
         let words = ["run".as_ref(), file.as_os_str(), "-q".as_ref(), "--attempts".as_ref(), "1".as_ref()];
         let more = ["--allow-loss".as_ref(), "-o".as_ref(), results.as_os_str()];
         let mut run = Tripmeter::new([words.as_slice(), more.as_slice()].concat()).start();
@@ -211,7 +210,7 @@ fn a_publisher_or_subscriber_that_is_killed_ends_its_sub_experiment_only() {
     }
 }
 
-/// When messages came is in memory that the leader has, too.
+/// Receive times are in memory that the leader shares.
 #[test]
 fn what_came_to_a_follower_until_it_was_killed_keeps_its_latencies_one_way() {
     let _alone = alone();
@@ -233,7 +232,7 @@ fn what_came_to_a_follower_until_it_was_killed_keeps_its_latencies_one_way() {
             follower.is_some()
         });
         let follower = follower.unwrap();
-        // More than the proof and the warm-up have.
+        // More than path proof and warm-up have.
         run.until("messages", |_| sleeps(follower) > 2000);
         signal(follower, "KILL");
         run.wait(LONGEST).with(exit::PARTIAL).clean();
@@ -273,7 +272,7 @@ fn one_of_several_subscribers_that_is_killed_is_named_and_what_came_to_all_until
         follower.is_some()
     });
     let follower = follower.unwrap();
-    // More than the proof and the warm-up have.
+    // More than path proof and warm-up have.
     run.until("messages", |_| sleeps(follower) > 2000);
     signal(follower, "KILL");
     let finished = run.wait(LONGEST).with(exit::PARTIAL).clean();

@@ -1,4 +1,4 @@
-//! Loggers whose processes are killed in the middle: the one that logs, and the one that reads.
+//! Loggers whose logging or reading process is killed.
 
 use crate::common::traces::signal;
 use crate::common::{Known, LONGEST, alone, folder, is_nightly, say, transports};
@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tripmeter_abi::Pattern;
 
-/// Lines of each payload: so many that most of the time is spent logging and reading them.
+/// Lines per payload: enough that most of the time is spent logging and reading.
 const LINES: usize = 20_000;
 
-/// The first variant of each system that logs here, every one nightly; but for the test double, whose faults have tests of
-/// their own.
+/// The first logging variant of each system, nightly all; the test double has its own tests.
 fn loggers(known: &[Known]) -> Vec<String> {
     let mut found = Vec::new();
     for row in known.iter().filter(|row| row.system != "inmem") {
@@ -25,7 +24,7 @@ fn loggers(known: &[Known]) -> Vec<String> {
     found
 }
 
-/// As [`long_and_after`], where the long one logs.
+/// Experiment of [`long_and_after`], whose long sub-experiment logs.
 fn long_log_and_after(folder: &Path, transport: &str) -> PathBuf {
     let file = long_and_after(folder, transport, "block");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -35,7 +34,7 @@ fn long_log_and_after(folder: &Path, transport: &str) -> PathBuf {
     file
 }
 
-/// Kills one of both processes; one line with these parts says which.
+/// Kills one of the two processes; one line with `parts` names it.
 fn killed(victim: &str, parts: &[&str]) {
     let _alone = alone();
     for transport in loggers(&transports()) {

@@ -1,5 +1,5 @@
-//! Bad input and trouble, tried on the running program: each has one clear line and the exit code of its class, leaves
-//! nothing behind, and loses nothing that was measured.
+//! Invalid input and failures of the running program. Each gives one clear line and the exit code of its class, leaves
+//! nothing behind, and loses no results.
 
 mod by_hand;
 mod daemon;
@@ -19,18 +19,16 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tripmeter_abi::{Path as Claim, Pattern};
 
-/// So many small payloads that a run can be disturbed in the middle of them by a test that stands still for seconds: each
-/// takes tens of milliseconds, most of them for the manifest.
+/// Number of small payloads that gives a test time to disturb the run in the middle, even if it stalls for seconds.
+/// Each payload takes tens of milliseconds, mostly for the manifest.
 const MANY_PAYLOADS: u64 = 300;
-/// Samples of each.
 const SAMPLES: usize = 400;
 
-/// An experiment of one long sub-experiment `long`, and a short one, `after`, that must not suffer from it.
+/// Writes an experiment with a sub-experiment `long`, and a short one, `after`, that must not be affected.
 fn long_and_after(folder: &Path, transport: &str, wait: &str) -> PathBuf {
     many_and_after(folder, transport, wait, MANY_PAYLOADS)
 }
 
-/// The same with so many payloads.
 fn many_and_after(folder: &Path, transport: &str, wait: &str, payloads: u64) -> PathBuf {
     let payloads = (1000..1000 + payloads).map(|bytes| bytes.to_string()).collect::<Vec<_>>().join(",");
     let mut text = "floor = false\nwarmup = 10\n".to_owned();
@@ -46,27 +44,24 @@ fn many_and_after(folder: &Path, transport: &str, wait: &str, payloads: u64) -> 
     file
 }
 
-/// `tripmeter run FILE -q --attempts 1 -o RESULTS`: of a payload that was to be measured again, rows of the earlier
-/// attempt are in another file.
+/// Command that runs a file with one attempt, because rows of earlier attempts would be in another file.
 fn run_file(file: &Path, results: &Path) -> Tripmeter {
     let flags = ["-q", "--attempts", "1", "-o"].map(AsRef::as_ref);
     Tripmeter::new([["run".as_ref(), file.as_os_str()].as_slice(), &flags, &[results.as_os_str()]].concat())
 }
 
-/// Cells of the running sub-experiment that are in the manifest on disk.
 fn cells_on_disk(results: &Path) -> usize {
     manifest_so_far(results)
         .and_then(|manifest| manifest.sub_experiments.last().map(|result| result.cells.len()))
         .unwrap_or(0)
 }
 
-/// The daemon that a system needs, if any.
 fn daemon_of(known: &Known) -> Option<String> {
     known.description.as_ref()?.daemon.clone()
 }
 
-/// Variants that carry messages between two processes here, with a wait that each can do: one after the other of its
-/// waits. One variant of each mechanism, and of each system with shared memory; every variant nightly.
+/// Variants between two processes here, with one of their waits in turn. One variant per mechanism, and per system with
+/// shared memory; nightly all.
 fn variants(known: &[Known]) -> Vec<(String, &'static str)> {
     let (mut found, mut mechanisms) = (Vec::new(), BTreeSet::new());
     for row in known {
@@ -77,7 +72,7 @@ fn variants(known: &[Known]) -> Vec<(String, &'static str)> {
                 continue;
             }
             let has_daemon = description.daemon.is_some();
-            // Each system has shared memory of its own kind, and its own way to find out about the dead.
+            // Each system has its own kind of shared memory, and its own detection of dead peers.
             let system = (declared.path == Claim::SharedMemory).then_some(&row.system);
             let mechanism = (declared.path.as_str(), system, has_daemon, declared.broker, declared.own_threads);
             if mechanisms.insert(mechanism) || is_nightly() {

@@ -1,4 +1,4 @@
-//! `tripmeter run --resume` of a folder whose plan nobody can have asked for: it is refused before anything is allocated.
+//! `tripmeter run --resume` with an impossible plan, which is refused before anything is allocated.
 
 use crate::common::{Tripmeter, folder};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Plugins that fail, hang, crash or talk.
+//! Plugins that fail, hang, crash or print.
 
 use crate::common::traces::{signal, workers};
 use crate::common::{Finished, LONGEST, Tripmeter, alone, folder, manifest, plugin, result};
@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 
-/// Messages that each side has taken in the middle of the cell: the proof of the path takes 32 of 64 kB.
+/// Messages taken by each side in the middle of the cell: the path proof takes 32 of 64 kB.
 const IN_THE_CELL: u64 = 60;
 
-/// One sub-experiment that makes trouble.
 struct Trouble {
     place: &'static str,
     kind: &'static str,
@@ -27,7 +26,7 @@ impl Trouble {
     }
 }
 
-/// An experiment of all of these, and a good one after them.
+/// Writes an experiment with these, and a good one after them.
 fn experiment(folder: &Path, troubles: &[Trouble]) -> PathBuf {
     let mut text = "floor = false\nsamples = 100\npayloads = \"64k\"\nloss_timeout_s = 0.3\n".to_owned();
     for trouble in troubles {
@@ -47,7 +46,7 @@ fn run(file: &Path, results: &Path) -> Tripmeter {
     Tripmeter::new(["run", &file.display().to_string(), "-q", "--json", "--plugin", &plugin, "-o", &output])
 }
 
-/// Every trouble failed with its own line, which has these parts; the good one is whole.
+/// Checks that each failed with a line that has its parts, and that the good one is complete.
 fn check(finished: Finished, results: &Path, troubles: &[Trouble], parts: impl Fn(&Trouble) -> Vec<String>) {
     let finished = finished.with(exit::PARTIAL);
     let printed: Manifest = serde_json::from_str(&finished.stdout).expect("nothing but JSON on standard output");
@@ -240,7 +239,7 @@ fn a_call_that_hangs_is_ended() {
         troubles.extend([hang("take", side, IN_THE_CELL), hang("take", side, 0)]);
     }
     troubles.push(hang("close", "leader", 0));
-    // They wait, most of the time: all at once, and beside other tests.
+    // They mostly wait, so all run in parallel, and next to other tests.
     let mut runs = Vec::new();
     for trouble in troubles {
         let folder = folder();
@@ -260,7 +259,6 @@ fn a_leader_that_hangs_after_its_follower_was_killed_is_ended_before_the_watchdo
     let folder = folder();
     let results = folder.path().join("results");
     let (plugin, output) = (plugin("trouble").display().to_string(), results.display().to_string());
-    // After the first payload.
     let transport = "trouble?mode=take-hang&side=leader&after=160";
     let words = ["ping", "-q", "--plugin", &plugin, transport, "--wait", "block", "-n", "100", "--warmup", "10"];
     let sizes = ["--payloads", "64k,128k", "--loss-timeout", "0.3", "--no-floor", "-o", &output];
@@ -271,7 +269,7 @@ fn a_leader_that_hangs_after_its_follower_was_killed_is_ended_before_the_watchdo
     run.until("a first cell", |_| cells_on_disk(&results) > 0);
     run.until("it to hang", |_| hangs.exists());
     signal(workers(run.pid()).follower.unwrap(), "KILL");
-    // Not by the watchdog, that asks for more silence.
+    // Not by the watchdog, which waits for a longer silence.
     let finished = run.wait(LONGEST).with(exit::PARTIAL).says(&["follower", "signal 9 (kill)"]);
     assert!(!finished.stderr.contains("no sign of life"), "{}", finished.stderr);
     finished.clean();

@@ -91,7 +91,7 @@ fn a_small_stack_is_enlarged_or_refused() {
     run("--stack=131072:131072").with(exit::UNAVAILABLE).one_line(&["131072 bytes", "ulimit -s 8192"]).clean();
 }
 
-/// A wrapper that limits the pipes of a user: the limits do not hold for root.
+/// Wrapper under which the limits on a user's pipes apply, which they do not for root.
 fn with_limits_of_pipes() -> Vec<&'static str> {
     let lacks = "-sys_resource,-sys_admin";
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
@@ -143,7 +143,7 @@ fn results_have_the_room_that_the_kernel_granted() {
     assert!(alone.iter().all(|one| one.kind != QueueKind::SharedDatagrams) && !alone.is_empty(), "{alone:?}");
 }
 
-/// A wrapper under which a folder is a small file system of its own; `None`, with a message, if not allowed here.
+/// Wrapper under which a folder is a small file system; `None`, with a message, if not permitted.
 fn small(folder: &str, bytes: u64) -> Option<[String; 6]> {
     let script = format!("mount -t tmpfs -o size={bytes} none '{folder}' && exec \"$@\"");
     let wrapper = ["unshare", "-m", "sh", "-c", &script, "sh"].map(str::to_owned);
@@ -201,7 +201,7 @@ fn fast_dds_without_room_in_shared_memory_is_an_error_and_leaves_nothing() {
         assert!(!results.exists() && left().lines().all(|name| name.starts_with("lttng-ust-wait")), "{}", left());
     }
 
-    // Full by the time that it is opened: while the first sub-experiment stalls.
+    // The memory fills while the first sub-experiment stalls, before the second is opened.
     let manifest_file = results.join("manifest.json").display().to_string();
     let fill = format!(
         "(until [ -e '{manifest_file}' ]; do sleep 0.01; done; head -c {ROOM} /dev/zero >/dev/shm/full) 2>/dev/null &"
@@ -232,7 +232,7 @@ fn shared_memory_of_zenoh_that_another_process_removes_is_an_error() {
     assert!(told.contains("removed /dev/shm/") && told.contains("zenoh"), "{told}");
 }
 
-/// A wrapper under which the kernel has no port to give, of any protocol; `None`, with a message, if not allowed here.
+/// Wrapper under which the kernel has no free port of any protocol; `None`, with a message, if not permitted.
 fn without_ports() -> Option<[String; 6]> {
     let script = "ip link set lo up && echo 40000 40001 >/proc/sys/net/ipv4/ip_local_port_range && exec python3 -c '
 import os, socket, sys
@@ -252,7 +252,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
     None
 }
 
-/// Middleware does without a socket, or tries for ever, and then blames its peer.
+/// Middleware works without a socket or retries forever, and then blames its peer.
 #[test]
 fn a_network_without_a_free_port_is_named() {
     let _alone = alone();
@@ -269,7 +269,7 @@ fn a_network_without_a_free_port_is_named() {
     }
 }
 
-/// Each of nine processes makes a table of 1 MiB, and zenoh panics where there is no space for it.
+/// Each of nine processes creates a table of 1 MiB; zenoh panics if there is no space for it.
 #[test]
 fn zenoh_that_runs_out_of_shared_memory_leaves_nothing() {
     let _alone = alone();
@@ -286,13 +286,12 @@ fn zenoh_that_runs_out_of_shared_memory_leaves_nothing() {
     assert_eq!(std::fs::read_to_string(&list).unwrap(), "");
 }
 
-/// Measures into a file system of so many bytes, which is too small; returns the copy of what is there. `None` if that is
-/// not allowed here.
+/// Measures into a file system of `bytes`, which is too small; returns a copy of the results. `None` if not permitted.
 fn on_a_small_disk(folder: &Path, bytes: u64, words: &[&str]) -> Option<PathBuf> {
     let results = folder.join("results");
     std::fs::create_dir(&results).unwrap();
     let wrapper = small(&results.display().to_string(), bytes)?;
-    // Copied out before the file system vanishes with the process.
+    // Copied before the file system vanishes with the process.
     let kept = folder.join("kept");
     let script = "out=$1; shift; \"$@\"; code=$?; cp -r \"$OLDPWD/.\" \"$out\" 2>/dev/null; exit $code";
     let line = format!("cd '{}' && cd / && exec sh -c '{script}' sh '{}' \"$@\"", results.display(), kept.display());
@@ -306,7 +305,7 @@ fn on_a_small_disk(folder: &Path, bytes: u64, words: &[&str]) -> Option<PathBuf>
     Some(kept)
 }
 
-/// Figures and tables have the finished payloads only.
+/// Checks that figures and tables have exactly the finished payloads.
 #[track_caller]
 fn check_readable(results: &Path) {
     crate::metrics::check(results);
@@ -316,7 +315,7 @@ fn check_readable(results: &Path) {
     assert!(cells > 0 && rows == cells, "{cells}: {shown}");
 }
 
-/// What has no room first differs: the line of a trial, a row of figures, or the state at the end.
+/// Depending on the size, the line of a trial, a row of figures, or the final state has no room.
 #[test]
 fn figures_stay_readable_on_a_full_disk() {
     let _alone = alone();
@@ -337,7 +336,7 @@ fn a_full_disk_ends_a_sub_experiment_and_keeps_what_is_there() {
     check_readable(&kept);
     let manifest = manifest(&kept);
     let long = result(&manifest, "uds_stream_block");
-    // The last manifest that had room; one cut off would not have been read.
+    // The last manifest that had room; a truncated one would not be read.
     assert!(matches!(long.status, RunStatus::Failed | RunStatus::Running), "{long:?}");
     let finished_cells: Vec<u64> = long.cells.iter().flat_map(|cell| vec![cell.payload_bytes; 2500]).collect();
     assert!(!finished_cells.is_empty());
@@ -345,7 +344,7 @@ fn a_full_disk_ends_a_sub_experiment_and_keeps_what_is_there() {
     assert!(rows.starts_with(&finished_cells), "{} rows of {}", rows.len(), finished_cells.len());
 }
 
-/// `-o` cannot be given with `--resume`.
+/// The advice must differ, because `-o` cannot be given with `--resume`.
 #[test]
 fn resuming_on_a_full_disk_says_to_make_room() {
     let _alone = alone();
@@ -364,7 +363,8 @@ fn resuming_on_a_full_disk_says_to_make_room() {
     assert!(!told.stderr.contains(" -o"), "{told:?}");
 }
 
-/// With the stack of a thread and hardly more, one can be started that cannot live: whoever does so ends, or waits for ever.
+/// A thread that starts with hardly more memory than its stack cannot run: its process must end, not wait forever.
+/// forever.
 #[test]
 fn a_run_with_the_last_of_the_memory_ends_and_says_so() {
     const STACK: u64 = 2 << 20;

@@ -1,4 +1,4 @@
-//! `tripmeter run --resume`: what was finished stays, and the rest is measured.
+//! `tripmeter run --resume`: finished payloads stay, and the rest is measured.
 
 use super::killed::in_the_middle;
 use crate::common::samples::sample_payloads;
@@ -13,7 +13,7 @@ fn resume(results: &Path) -> Tripmeter {
     Tripmeter::new(["run", "-q", "--resume", &results.display().to_string()])
 }
 
-/// The cells that count of the long sub-experiment.
+/// Cells of the long sub-experiment that count.
 fn finished(manifest: &Manifest) -> Vec<PayloadResult> {
     let long = manifest.sub_experiments.iter().find(|result| result.name == "long");
     long.iter().flat_map(|long| &long.cells).filter(|cell| !cell.unfinished).cloned().collect()
@@ -57,7 +57,6 @@ fn finished_payloads_stay_and_the_rest_is_measured() {
         assert_eq!(sample_payloads(&results, "long"), expected, "{victim}");
         let [resumption] = &whole.resumptions[..] else { panic!("{victim}: {:?}", whole.resumptions) };
         assert!(resumption.rest.contains(&"long".to_owned()) || before.len() as u64 == PAYLOADS, "{resumption:?}");
-        // Nothing is missing any more.
         resume(&results).run().with(exit::GOOD).clean();
         assert_eq!(figures(&manifest(&results).sub_experiments[0].cells), figures(&whole.sub_experiments[0].cells));
     }
@@ -94,7 +93,7 @@ fn what_cannot_be_resumed_is_refused() {
     resume(&results).run().with(exit::NO_INPUT).one_line(&["no results folder"]).clean();
     let mut run = run_file(&long_and_after(folder.path(), "uds/stream", "block"), &results).start();
     in_the_middle(&mut run, &results);
-    // Not even a word of what is missing: that is read once nobody else writes.
+    // It does not even print what is missing, which is read only once nobody else writes.
     let loudly = Tripmeter::new(["run", "--resume", &results.display().to_string()]);
     loudly.run().with(exit::CANNOT_CREATE).one_line(&["still being measured"]).clean();
     run.signal("INT");
@@ -107,7 +106,7 @@ fn what_cannot_be_resumed_is_refused() {
     }
     let file = results.join("manifest.json");
     let text = std::fs::read_to_string(&file).unwrap();
-    // As of a plugin that was named.
+    // Results of a plugin that was named.
     let renamed = text.replace("\"system\": \"uds\"", "\"system\": \"example\"");
     assert_ne!(renamed, text);
     std::fs::write(&file, &renamed).unwrap();

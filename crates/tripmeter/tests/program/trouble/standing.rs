@@ -1,4 +1,4 @@
-//! What never ends by itself: calls that hang in one of many threads, and messages that are never right.
+//! Runs that never end by themselves: calls that hang in one of many threads, and messages that are always wrong.
 
 use crate::common::traces::{signal, sleeps, workers};
 use crate::common::{LONGEST, Tripmeter, at_once, built, folder, has_cell, manifest, plugin};
@@ -12,7 +12,7 @@ fn run(transport: &str, pattern: &str, rest: &[&str], results: &std::path::Path)
     Tripmeter::new(words.iter().chain(&["--payloads", "64k", "-n", "100", "--loss-timeout", "0.3"]).chain(rest))
 }
 
-/// The main thread, which only watches, gives no sign of life for a thread that stands in its transport.
+/// The main thread, which only watches, sends no heartbeat for a thread that hangs in its transport.
 #[test]
 fn a_call_that_hangs_in_one_of_many_threads_is_ended() {
     let cases = [
@@ -40,7 +40,7 @@ fn messages_of_the_wrong_length_end_the_sub_experiment_and_both_lengths_are_name
     }
 }
 
-/// The leader sends what the sockets hold, and then waits for what has arrived.
+/// The leader fills the sockets, and then waits for arrivals.
 #[test]
 fn a_follower_that_is_stopped_stands_still_and_is_not_said_to_take_messages() {
     at_once(&["throughput", "channel"], |pattern| {
@@ -52,7 +52,7 @@ fn a_follower_that_is_stopped_stands_still_and_is_not_said_to_take_messages() {
         run.until("a first payload", |_| has_cell(folder.path()));
         let follower = workers(run.pid()).follower.unwrap();
         let before = sleeps(follower);
-        // Fewer than there are messages, and more than are said between two payloads.
+        // Fewer than there are messages, and more than are exchanged between two payloads.
         run.until("messages", |_| sleeps(follower) > before + 100);
         signal(follower, "STOP");
         let finished = run.wait(LONGEST).with(exit::PARTIAL);
@@ -61,7 +61,7 @@ fn a_follower_that_is_stopped_stands_still_and_is_not_said_to_take_messages() {
     });
 }
 
-/// eCAL takes away a memory file that its reader holds for 200 ms, and with it what was written in place.
+/// eCAL removes a memory file that its reader holds for 200 ms, and with it the data written in place.
 #[test]
 fn a_reader_that_stands_gets_no_damaged_message_where_messages_are_written_in_place() {
     const STANDING: Duration = Duration::from_millis(320);

@@ -1,5 +1,3 @@
-//! `compare`.
-
 use super::*;
 
 #[test]
@@ -166,14 +164,14 @@ fn kinds_are_never_mixed() {
     let place = folder();
     let write = |name: &str, manifest: &Value| write(&place.path().join(name), manifest);
     let (channel, rpc, log) = (write("channel", &channel()), write("rpc", &rpc()), write("log", &log()));
-    // Each has an offered load or a payload of its own.
+    // Each has an offered load or a payload that the other lacks.
     let done = compare(&[], &channel, &rpc).with(1).unwrapped();
     assert!(done.contains("FAILED: missing in the results: x at 512 1000hz, x at 1k 1000hz"), "{done}");
     assert!(done.contains("only in the results: x at 512, x at 1k"), "{done}");
     compare(&[], &log, &channel).with(1);
     let other = write("other", &named(&self::rpc(), "y"));
     compare(&[], &channel, &other).with(65).one_line(&["nothing to compare", "x", "y"]);
-    // Of round trips and calls, both in a closed loop, only the loss is of one kind.
+    // Round trips and calls are both in a closed loop, but only the loss has one kind.
     let done = compare(&["--all"], &write("trips", &trips()), &rpc).with(1).unwrapped();
     assert!(done.contains("missing in the results: x at 512: rtt_half_ns.p50"), "{done}");
     assert!(done.contains("only in the results: x at 512: service_rtt_ns.p50"), "{done}");
@@ -182,7 +180,7 @@ fn kinds_are_never_mixed() {
     check(&[], &file, &channel).with(1);
     let file = limits(place.path(), "x,512,100hz,all,service_ns,p50,1e12\n");
     check(&[], &file, &channel).with(1);
-    // Followers are no part of an address.
+    // The number of followers is not part of an address.
     let mut several = trips();
     several["plan"]["sub_experiments"][0]["workload"]["followers"] = json!(2);
     let several = write("several", &several);
@@ -205,7 +203,7 @@ fn latency_one_way_of_calls_has_verdicts_of_its_own() {
     has(&done.stdout, "512 one_way_ns.p50 36.000 45.000 +25.0 % FAILED");
     has(&done.stdout, "512 service_rtt_ns.p50 90.000 90.000 +0.0 % passed");
     compare(&[], &old, &old).with(0);
-    // Calls without it lack it.
+    // Calls without one-way latency lack it.
     let without = write(&place.path().join("c"), &calls_with(100.0, 9000.0));
     let done = compare(&[], &old, &without).with(1).unwrapped();
     assert!(done.contains("missing in the results: x at 512: one_way_ns.p50"), "{done}");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A database of an experiment a day, of the average latency of each.
+/// Database of one experiment per day, with the given mean latency.
 fn database(place: &Path, days: usize, us: impl Fn(usize) -> f64) -> PathBuf {
     let database = place.join("db");
     for day in 0..days {
@@ -24,7 +24,7 @@ fn a_step_in_the_history_fails_until_it_is_known() {
     let done = history(&["--fail-on-change"], &database).with(1).says(&["note: ignored", "'readme.txt'"]);
     fs::remove_file(readme).unwrap();
     has_begin(&done.stdout, "x 512 rtt_half_ns.p50 step 2026-01-09_12-00-00 - 9.0", " <0.001");
-    // Two payloads, of each three figures with the loss.
+    // Two payloads with three figures each, including the loss.
     assert!(done.stdout.contains("4 steps and 0 slow drifts in 6 figures"), "{}", done.stdout);
     history(&[], &database).with(0);
     let done = history(&["--fail-on-change", "--known", "2026-01-09_12-00-00"], &database).with(0);
@@ -73,7 +73,7 @@ fn a_folder_that_cannot_be_read_is_left_out_of_its_database_and_refused_by_name(
 #[test]
 fn a_slow_drift_in_the_history_is_no_flight_of_steps_and_fails_until_it_is_known() {
     let place = folder();
-    // Up to the 40th, and from there on as it is.
+    // Up to the 40th day, and constant from there on.
     let database =
         database(place.path(), 50, |day| 10.0 * 1.01_f64.powi(day.min(40) as i32) * (1.0 + 0.003 * (day % 3) as f64));
     let fails = |flags: &[&str]| history(&[&["--fail-on-change"], flags].concat(), &database);
@@ -83,7 +83,7 @@ fn a_slow_drift_in_the_history_is_no_flight_of_steps_and_fails_until_it_is_known
     let known = fails(&["--known-drift", &day_name(49)]).with(0);
     assert!(known.stdout.lines().any(|line| line.contains(" drift ") && line.ends_with(" known")), "{}", known.stdout);
     fails(&["--known-drift", &format!("{}:x", day_name(49))]).with(0);
-    // It goes on after what is known; and a known step is no excuse for a drift before it.
+    // The drift continues after the known one; and a known step does not excuse a drift before it.
     fails(&["--known-drift", &day_name(20)]).with(1);
     fails(&["--known", &day_name(40)]).with(1);
 }
@@ -108,7 +108,7 @@ fn histories_are_drawn_with_their_limits() {
     assert!(!svg("response_ns.p99_1000hz_by_run.svg").contains("limit"));
 }
 
-/// A database of sixteen experiments of six rounds each, made of the average service time of each.
+/// Database of sixteen experiments of six rounds, with the given mean service time.
 fn sixteen(place: &Path, service_us: impl Fn(usize) -> f64, change: impl Fn(usize, &mut Value)) -> PathBuf {
     for day in 0..16 {
         let mut manifest = in_rounds(&with(service_us(day), 0, 1000.0), 6);
@@ -118,7 +118,7 @@ fn sixteen(place: &Path, service_us: impl Fn(usize) -> f64, change: impl Fn(usiz
     place.to_owned()
 }
 
-/// The names of the folders have the local time: by name the second one is the later.
+/// Folder names contain the local time: sorted by name, the second is the latest.
 #[test]
 fn experiments_of_several_time_zones_are_in_the_order_of_their_start() {
     let place = folder();
@@ -138,7 +138,6 @@ fn experiments_of_several_time_zones_are_in_the_order_of_their_start() {
     assert_eq!(found["experiments"], order);
 }
 
-/// A step in the middle of sixteen.
 fn stepped(day: usize) -> f64 {
     let level = if day < 8 { 10.0 } else { 14.0 };
     level + 0.01 * (day % 3) as f64
@@ -147,7 +146,7 @@ fn stepped(day: usize) -> f64 {
 #[test]
 fn rounds_of_one_experiment_are_one_value_of_its_history() {
     let place = folder();
-    // What differs from day to day is the same in all rounds of a day: taken for runs, they would show steps.
+    // All rounds of a day share the difference between days: treated as runs, they would show steps.
     let days = [10.0, 10.9, 9.6, 10.2, 10.8, 9.5, 10.3, 9.9, 10.7, 9.7, 10.4, 10.0, 9.6, 10.6, 10.1, 10.5];
     let database = sixteen(&place.path().join("db"), |day| days[day], |_, _| ());
     let done = history(&["--fail-on-change"], &database).with(0);
@@ -222,7 +221,7 @@ fn plots_are_drawn_of_folders_and_after_a_run() {
         names.sort();
         names
     };
-    // The transport is measured as the flags say: in a closed loop, at the usual payloads.
+    // The transport is measured with the default flags: in a closed loop, at the usual payloads.
     assert!(drawn(&output.join("plots")).iter().all(|name| name.ends_with(".png")), "{:?}", drawn(&output));
     let (one, two) = (write(&place.path().join("a"), &channel()), write(&place.path().join("b"), &channel()));
     let done = tripmeter(&["export", "--format", "svg"], &[("", &one)]).with(0);

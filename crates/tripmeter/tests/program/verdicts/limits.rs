@@ -1,5 +1,3 @@
-//! `limits` and `check`.
-
 use super::*;
 
 #[test]
@@ -44,7 +42,7 @@ fn limits_are_made_and_checked() {
     let rows = value["sub_experiments"][0]["limits"].as_array().unwrap();
     let rate = rows.iter().find(|row| row["figure"] == "achieved_rate_hz").unwrap();
     assert_eq!((&rate["limit"], &rate["value"], &rate["passed"]), (&json!(995.0), &json!(900.0), &json!(false)));
-    // Of several rounds each is a run, and the median is checked; a folder of a round is that round alone.
+    // Each of several rounds is a run, and the median is checked; a round's folder is that round alone.
     let rounds = write(&place.path().join("rounds"), &in_rounds(&with(10.0, 0, 1000.0), 4));
     fs::create_dir(rounds.join("round-04")).unwrap();
     let made =
@@ -75,7 +73,6 @@ fn what_is_on_one_side_only_is_named_and_fails_if_strict() {
     check(&[], &place.path().join("none.csv"), &results).with(66).one_line(&["none.csv"]);
     let some = limits(place.path(), &row("y", 512, 1.0));
     check(&[], &some, place.path()).with(66).one_line(&["no results folder"]);
-    // Payloads of one side.
     let mut less = trips_with(10.0);
     less["sub_experiments"][0]["cells"].as_array_mut().unwrap().truncate(1);
     less["sub_experiments"][0]["payloads"] = json!(1);
@@ -110,12 +107,12 @@ fn the_exit_code_is_the_number_of_failing_sub_experiments_and_63_at_most() {
     }
 }
 
-/// As measured: with all decimals.
+/// Limits from measured values, with all decimals.
 #[test]
 fn a_run_meets_limits_that_are_made_of_it_alone() {
     let lossy = {
         static ONCE: OnceLock<Value> = OnceLock::new();
-        // After the path proof and the warm-up.
+        // Lost after path proof and warm-up.
         let words = "publish inmem?lose=530 --payloads 512 --warmup 2 -n 30";
         ONCE.get_or_init(|| measured(&words.split(' ').collect::<Vec<_>>()))
     };
@@ -134,7 +131,7 @@ fn a_run_meets_limits_that_are_made_of_it_alone() {
     }
 }
 
-/// Counts and maxima too, which differ from round to round.
+/// Includes counts and maxima, which differ between rounds.
 #[test]
 fn rounds_meet_limits_that_are_made_of_them() {
     let place = folder();

@@ -1,5 +1,5 @@
-//! Results by the commands that judge and draw: `compare`, `check`, `limits`, `history` and `export`. What was measured is
-//! real; figures are then written over, so that verdicts are known.
+//! Commands that judge and plot results: `compare`, `check`, `limits`, `history` and `export`. The results are
+//! measured; then figures are overwritten, so that verdicts are known.
 
 mod compare;
 mod history;
@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tripmeter_model::exit;
 
-/// Runs a short experiment; returns its manifest.
 fn measured(words: &[&str]) -> Value {
     let _alone = alone();
     let place = folder();
@@ -28,7 +27,7 @@ fn measured(words: &[&str]) -> Value {
     manifest
 }
 
-/// As if each rate had been kept, and each percentile were of samples enough.
+/// Edits a cell as if each rate had been kept, and each percentile had enough samples.
 fn as_on_a_quiet_machine(cell: &mut Value) {
     for trial in cell["trials"].as_array_mut().unwrap() {
         if let Some(missed) = trial.get_mut("rate_missed") {
@@ -40,10 +39,10 @@ fn as_on_a_quiet_machine(cell: &mut Value) {
     }
 }
 
-/// Samples enough for an upper bound of each percentile.
+/// Enough samples for an upper bound of each percentile.
 const ENOUGH: u64 = 40_000;
 
-/// One sub-experiment `x` under `channel` at two payloads.
+/// Manifest of sub-experiment `x` under `channel`, at two payloads.
 fn channel() -> Value {
     static ONCE: OnceLock<Value> = OnceLock::new();
     let words = ["publish", "inmem", "--payloads", "512,1k", "-n", "20"];
@@ -62,7 +61,6 @@ fn log() -> Value {
     renamed(ONCE.get_or_init(|| measured(&words)))
 }
 
-/// With its only sub-experiment called so.
 fn named(manifest: &Value, name: &str) -> Value {
     let mut manifest = manifest.clone();
     manifest["plan"]["sub_experiments"][0]["name"] = json!(name);
@@ -70,12 +68,11 @@ fn named(manifest: &Value, name: &str) -> Value {
     manifest
 }
 
-/// The same, called `x`.
 fn renamed(manifest: &Value) -> Value {
     named(manifest, "x")
 }
 
-/// One sub-experiment `x` of round trips at two payloads.
+/// Manifest of sub-experiment `x` of round trips, at two payloads.
 fn trips() -> Value {
     static ONCE: OnceLock<Value> = OnceLock::new();
     renamed(ONCE.get_or_init(|| measured(&["ping", "inmem", "--payloads", "512,1k", "-n", "20"])))
@@ -86,19 +83,18 @@ fn throughput() -> Value {
     renamed(ONCE.get_or_init(|| measured(&["throughput", "inmem", "--payloads", "1k", "-n", "200"])))
 }
 
-/// The figures of a latency that is `us` on average.
+/// Figures of a latency with mean `us`.
 fn latency(us: f64) -> Value {
     let ns = us * 1000.0;
     json!({ "n": ENOUGH, "min": ns * 0.5, "mean": ns, "p50": ns * 0.9, "p90": ns * 1.5, "p99": ns * 2.0, "p999": ns * 3.0,
         "max": ns * 4.0 })
 }
 
-/// Figures of all messages in the only trial of a cell.
 fn figures(cell: &mut Value) -> &mut Value {
     &mut cell["trials"][0]["streams"]["all"]
 }
 
-/// These figures of all messages at all payloads.
+/// Overwrites figures of all messages at all payloads.
 fn changed(manifest: Value, figures_of_all: &[(&str, Value)]) -> Value {
     let mut manifest = manifest;
     for cell in manifest["sub_experiments"][0]["cells"].as_array_mut().unwrap() {
@@ -107,7 +103,7 @@ fn changed(manifest: Value, figures_of_all: &[(&str, Value)]) -> Value {
     manifest
 }
 
-/// A channel's manifest with these figures at all payloads: average service time, messages lost of 20, and rate.
+/// Channel manifest with this mean service time, number of messages lost of 20, and rate at all payloads.
 fn with(service_us: f64, lost: u64, rate: f64) -> Value {
     let service = ("service_ns", latency(service_us));
     let response = ("response_ns", latency(service_us + 50.0));
@@ -119,12 +115,12 @@ fn calls_with(service_us: f64, qps: f64) -> Value {
     changed(rpc(), &[("service_rtt_ns", latency(service_us)), ("completed_rate_hz", json!(qps))])
 }
 
-/// Half round trips of this average.
+/// Manifest of half round trips with this mean.
 fn trips_with(us: f64) -> Value {
     changed(trips(), &[("rtt_half_ns", latency(us))])
 }
 
-/// As if it had been measured so often, each time a thousandth slower.
+/// Manifest with `rounds` copies, each a thousandth slower.
 fn in_rounds(manifest: &Value, rounds: u32) -> Value {
     let mut manifest = manifest.clone();
     manifest["plan"]["rounds"] = json!(rounds);
@@ -170,7 +166,7 @@ fn history(flags: &[&str], folder: &Path) -> Finished {
     tripmeter(&[&["history"], flags].concat(), &[("", folder)])
 }
 
-/// A file with these limits: sub-experiment, payload, load, stream, figure, statistic, limit.
+/// File with limits: sub-experiment, payload, load, stream, figure, statistic, limit.
 fn limits(folder: &Path, rows: &str) -> PathBuf {
     let file = folder.join("limits.csv");
     fs::write(&file, format!("{LIMITS}{rows}")).unwrap();
@@ -179,7 +175,7 @@ fn limits(folder: &Path, rows: &str) -> PathBuf {
 
 const LIMITS: &str = "sub_experiment,payload_bytes,offered_load,stream,figure,statistic,limit\n";
 
-/// Words of a line with single spaces between them.
+/// Lines with single spaces between words.
 fn lines(text: &str) -> Vec<String> {
     text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }

@@ -5,21 +5,19 @@ use serde_json::{Value, json};
 use tripmeter_stats::binomial::{cdf, clopper_pearson, most_compatible};
 use tripmeter_stats::median;
 
-/// Figures that are judged.
 pub const FIGURES: [&str; 2] = ["median", "p99"];
-/// Wrong verdicts that are allowed, and the certainty with which more of them are called too many.
+/// Allowed rate of wrong verdicts, and the significance level for calling them too many.
 const FALSE_RATE: f64 = 0.05;
 const ALPHA: f64 = 0.05;
 
-/// Counts and error rates of a phase.
 pub struct PhaseOutcome {
     phase: Phase,
     made: u32,
     /// Comparisons with a side that failed in some rounds.
     pub failed: u32,
-    /// Called changed (of itself), or called regressed by the median (with a delay), of each figure.
+    /// Per figure: called changed (with itself), or called regressed by the median (with a delay).
     called: [u32; 2],
-    /// What is allowed at most, or required at least.
+    /// Maximum allowed, or minimum required.
     limit: u32,
     pub good: bool,
     /// Medians over the comparisons.
@@ -77,7 +75,6 @@ impl PhaseOutcome {
         }
     }
 
-    /// For `selftest.json`.
     pub fn json(&self) -> Value {
         let rate = |called: u32| {
             (self.made > 0).then(|| {
@@ -145,7 +142,7 @@ mod tests {
                 assert_eq!((found.limit, found.called[0], found.good), (required, called, good));
             }
         }
-        // Two of three are not less than chance allows.
+        // Two of three are within chance.
         let phase = &Phase::all(false, Some(3))[2];
         let lines =
             (1..=3).map(|index| line(phase, index, if index < 3 { "regressed" } else { "equivalent" }, "")).collect();

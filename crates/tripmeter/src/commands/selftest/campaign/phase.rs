@@ -1,31 +1,27 @@
-//! The kinds of comparisons that a campaign makes.
+//! Kinds of comparisons in a campaign.
 
 /// Rounds of a comparison with itself.
 pub const ROUNDS: u32 = 10;
-/// Comparisons of each kind in the quick form, if there is time.
+/// Comparisons of each kind in the quick form, time permitting.
 const QUICK_COMPARISONS: u32 = 5;
 
-/// Comparisons of one kind.
 #[derive(Clone, Debug)]
 pub struct Phase {
-    /// Its name in files.
+    /// Name in files.
     pub id: &'static str,
-    /// What is compared.
     pub transport: &'static str,
-    /// Share of the median that the follower of B is delayed by; none compares a transport with itself.
+    /// Injected delay of follower B as a share of the median; `None` compares a transport with itself.
     pub injected: Option<f64>,
-    /// Changes up to it are none.
+    /// Largest change that counts as none.
     pub margin: f64,
-    /// Comparisons.
     pub number: u32,
-    /// Share of them that must be called, where there is something to call.
+    /// Share of them that must detect the delay.
     pub required: f64,
-    /// Seeds of its comparisons begin so far behind the campaign's.
+    /// Offset of its seeds from that of the campaign.
     pub seeds: u64,
 }
 
 impl Phase {
-    /// All of them, with the numbers of the form chosen.
     pub fn all(full: bool, number: Option<u32>) -> [Phase; 4] {
         let number = |of_campaign| number.unwrap_or(if full { of_campaign } else { QUICK_COMPARISONS });
         let same = |id, transport, seeds| Phase {
@@ -49,12 +45,10 @@ impl Phase {
         ]
     }
 
-    /// The change that is to be seen.
     pub fn effect(&self) -> f64 {
         self.injected.unwrap_or(0.10)
     }
 
-    /// For people.
     pub fn what(&self) -> String {
         let margin = tripmeter_report::percent(self.margin);
         match self.injected {
