@@ -1,4 +1,4 @@
-//! Capacity of the kernel's queues that messages wait in, which may be less than a transport asks for.
+//! Capacity of the kernel queues that messages wait in, which may be less than a transport asks for.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub enum QueueKind {
 }
 
 impl KernelQueues {
-    /// Joins those that differ in their number only.
+    /// Merges entries that differ only in their count.
     pub fn joined(all: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let mut counts: BTreeMap<(QueueSide, QueueKind, u64), u32> = BTreeMap::new();
         for one in all {
