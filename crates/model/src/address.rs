@@ -26,7 +26,7 @@ pub struct FigureAddress {
     pub stream: Stream,
     /// The figure.
     pub figure: Figure,
-    /// The statistic of its samples.
+    /// Statistic of its samples.
     #[serde(serialize_with = "as_text")]
     pub statistic: Statistic,
 }
@@ -112,7 +112,7 @@ impl fmt::Display for FigureAddress {
 pub struct FigureName {
     /// The figure.
     pub figure: Figure,
-    /// The statistic of its samples; `None` means any.
+    /// Statistic of its samples; `None` means any.
     pub statistic: Option<Statistic>,
 }
 

@@ -426,7 +426,6 @@ struct ResultPlaces {
 }
 
 impl ResultPlaces {
-    /// Of the results of a manifest.
     fn of(manifest: &Manifest) -> Self {
         let results = manifest.sub_experiments.iter().enumerate();
         let results = results.map(|(place, result)| ((result.round, result.name.clone()), place)).collect();

@@ -4,7 +4,7 @@ use crate::plain_words::{in_plain_words, shortened, with_key};
 use serde::Deserialize;
 use std::fmt;
 
-/// Why a JSON text cannot be read: the key, what was found there, and what was expected.
+/// Error of reading JSON: key, value found, and value expected.
 pub struct JsonError {
     pub line: usize,
     pub column: usize,

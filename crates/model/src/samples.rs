@@ -28,7 +28,7 @@ const MOST_ROW_BYTES: u64 = 128 << 10;
 /// Row of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleRow {
-    /// 1-based.
+    /// Round, from 1.
     pub round: u32,
     /// Trial in the sub-experiment and round, from 1: [`crate::trial::Trial::number`].
     pub trial: u32,

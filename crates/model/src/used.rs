@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Cost of a process in a time window, or since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Used {
-    /// The time, in nanoseconds.
+    /// Length of the window, in nanoseconds.
     pub window_ns: u64,
     /// CPU time, user and system, in nanoseconds.
     pub cpu_time_ns: u64,

@@ -8,7 +8,7 @@ use iceoryx2::service::port_factory::PortFactory as _;
 use std::ptr;
 use tripmeter_abi::{Error, Link, Loan, Message, Result};
 
-/// The server keeps the latest request, even a released one, for the response to it.
+/// The server keeps the latest request, even a released one, for its response.
 const REQUESTS: usize = HELD + 1;
 
 type Service = iceoryx2::service::port_factory::request_response::PortFactory<Ipc, [u8], (), [u8], ()>;
@@ -41,9 +41,9 @@ fn message(payload: &[u8], slot: usize) -> Message {
     Message { data: payload.as_ptr(), length: payload.len(), token: ptr::without_provenance_mut(slot) }
 }
 
-/// The leader's side.
+/// The leader's end.
 pub(crate) struct Client<W> {
-    // Dropped first: what was loaned or received goes back to the port.
+    // Dropped first: requests and responses return to the port.
     loaned: Option<RequestMut>,
     held: [Option<Response>; HELD],
     pending: Option<PendingResponse>,
@@ -132,9 +132,9 @@ impl<W: Wake> Link for Client<W> {
     }
 }
 
-/// The follower's side.
+/// The follower's end.
 pub(crate) struct Server<W> {
-    // Dropped first: what was loaned or received goes back to the port.
+    // Dropped first: responses and requests return to the port.
     loaned: Option<ResponseMut>,
     requests: [Option<ActiveRequest>; REQUESTS],
     latest: usize,
