@@ -114,7 +114,7 @@ impl System for Grpc {
         os::check_payload(options, MOST_BYTES)?;
         let credentials = if settings.tls { tls::credentials(options)? } else { None };
         let one_way = matches!(options.pattern, Pattern::Channel | Pattern::Throughput);
-        // Before the measuring thread is bound to its CPU, which the runtime's thread would inherit.
+        // Started before the measuring thread is bound to its CPU.
         let background = (options.role == Role::Leader && one_way).then(driver::background).transpose()?;
         Ok(GrpcNode { options: options.clone(), settings, credentials, background })
     }
