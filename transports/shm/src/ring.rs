@@ -26,7 +26,7 @@ struct Line<T>(T);
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Head {
-    /// Number of the message in this chunk, counted from 1; stored last.
+    /// Number of the message in this chunk, from 1; stored last.
     sequence: AtomicU64,
     length: AtomicU64,
 }
