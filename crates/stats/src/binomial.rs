@@ -1,4 +1,6 @@
 //! Binomial distribution: rates of rare events, and numbers of chance findings compatible with a rate.
+//!
+//! `statrs` uses a continued fraction of 140 terms, which is wrong by 2e-5 at a million samples.
 
 use crate::interval::Interval;
 use std::f64::consts::PI;

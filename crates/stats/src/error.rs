@@ -12,7 +12,7 @@ pub enum Error {
     /// A value is infinite or not a number.
     #[error("value {index} of the {side} side is {value}; leave that run out")]
     NotFinite {
-        /// As in `Empty`.
+        /// Side, as in `Empty`.
         side: &'static str,
         /// Place, from 0.
         index: usize,
