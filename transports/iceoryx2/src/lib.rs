@@ -1,4 +1,11 @@
 //! iceoryx2: messages loaned from shared memory, passed by reference.
+//!
+//! | Variant | A message is |
+//! |---|---|
+//! | `publish-subscribe` | a sample of one of two services, one per direction |
+//! | `request-response` | a request of the leader, or the follower's response to the latest one |
+//!
+//! Both wait by polling, or by an event service per direction, with a notification after every message.
 
 mod publish_subscribe;
 mod request_response;
