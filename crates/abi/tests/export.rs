@@ -298,7 +298,7 @@ impl Host {
 const FALLIBLE: [&str; 9] =
     ["probe", "daemon_command", "node_open", "link_open", "link_address", "link_connect", "loan", "publish", "take"];
 
-/// Payload size of a host that does not know the number of publishers.
+/// Payload size that marks an old host, without `publisher_count`.
 const BYTES_OF_OLD_HOST: u64 = 65;
 
 #[test]

@@ -17,8 +17,7 @@ pub const MOST_ELEMENTS: usize = 250_000;
 pub const MOST_MEMBERS: usize = 4_000_000;
 /// Most bytes of a string in its JSON form.
 pub const MOST_TEXT_BYTES: usize = 64 << 10;
-/// Most bytes of a string from another host, plugin or process: several fit into one string of a file, even
-/// escaped.
+/// Most bytes of a string from another host, plugin or process: several fit into one string of a file, even escaped.
 pub const MOST_SAID_BYTES: usize = 4 << 10;
 /// Most bytes, as JSON, of one message from another host or process that is kept.
 pub const MOST_SAID_IN_ALL: usize = 1 << 20;

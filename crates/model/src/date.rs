@@ -2,8 +2,7 @@
 
 /// Years that results may have: times in nanoseconds since 1970 end in 2262.
 const YEARS: std::ops::RangeInclusive<u16> = 1970..=2261;
-/// Latest time that results are written with, in seconds since 1970: 2261-12-31T00:00:00Z, the same year in every
-/// zone.
+/// Latest time that results are written with, in seconds since 1970: 2261-12-31T00:00:00Z, the same year in every zone.
 pub const LAST_SECOND: i64 = 9_214_560_000;
 
 /// Checks a time of results, RFC 3339, before a date library reads it, which may not take every year.

@@ -1,5 +1,4 @@
-//! Fewest rows that files of samples must have, by their figures. A power loss or an interrupted copy may lose
-//! some.
+//! Fewest rows that files of samples must have, by their figures. A power loss or an interrupted copy may lose some.
 
 use crate::delivery::DeliveryStatus;
 use crate::figure::{Figure, Statistic};

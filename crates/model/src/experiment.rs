@@ -125,8 +125,7 @@ macro_rules! with_common_fields {
             pub daemons: Option<Daemons>,
             /// Attempts per payload, 1 to 3, while the core-to-core probe changes; default 3.
             pub attempts: Option<u32>,
-            /// Loss time-out in seconds: a message without an answer counts as lost; default 1, for calls (`rpc`)
-            /// 3.
+            /// Loss time-out in seconds: a message without an answer counts as lost; default 1, for calls (`rpc`) 3.
             pub loss_timeout_s: Option<f64>,
             /// CPU of the leader.
             pub leader_cpu: Option<usize>,

@@ -347,8 +347,7 @@ pub fn write_named(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     opened.and_then(|mut opened| opened.write_all(contents)).map_err(|error| FileError::writing(file, &error))
 }
 
-/// Folder, if it is `/dev` or in `/proc`, whose names must never be replaced: `/dev/stdout` may lead to a regular
-/// file.
+/// Folder, if it is `/dev` or in `/proc`, whose names must never be replaced: `/dev/stdout` may lead to a regular file.
 fn system_folder(file: &Path) -> Option<PathBuf> {
     let folder = file.parent()?.canonicalize().ok()?;
     (folder == Path::new("/dev") || folder.starts_with("/proc")).then_some(folder)
@@ -368,8 +367,7 @@ pub fn append(file: &Path) -> io::Result<File> {
     append_with_mode(file, 0o666)
 }
 
-/// [`append`], with its errors, for a lock file: only this user may open it, as whoever can open it can hold the
-/// lock.
+/// [`append`], with its errors, for a lock file: only this user may open it, as whoever can open it can hold the lock.
 pub fn to_lock(file: &Path) -> io::Result<File> {
     let opened = append_with_mode(file, 0o600)?;
     if opened.metadata()?.permissions().mode() & 0o077 != 0 {

@@ -1,5 +1,4 @@
-//! Results folder: plan in `manifest.json`, measurements in `trials.jsonl`, line by line, and audits in
-//! `audit.json`.
+//! Results folder: plan in `manifest.json`, measurements in `trials.jsonl`, line by line, and audits in `audit.json`.
 
 use crate::audit::Audit;
 use crate::bounds::{MOST_BYTES, MOST_TRIALS_BYTES, too_long};
@@ -275,8 +274,7 @@ pub fn is_fetched(path: &Path, is_folder: bool) -> bool {
     }
 }
 
-/// Refuses links among entries that count, at any depth. A folder that cannot be listed has nothing that could be
-/// used.
+/// Refuses links among entries that count, at any depth. A folder that cannot be listed has nothing that could be used.
 fn refuse_links(folder: &Path, counts: fn(&str) -> bool) -> Result<(), FolderError> {
     let Ok(entries) = folder.read_dir() else { return Ok(()) };
     for entry in entries.flatten().filter(|entry| counts(&entry.file_name().to_string_lossy())) {

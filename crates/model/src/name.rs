@@ -12,8 +12,7 @@ pub fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_.=-".contains(&byte)
 }
 
-/// True for a name: 1 to [`MOST_BYTES`] letters, digits and `_.=-`, not starting with a dot or a dash. Never a
-/// path.
+/// True for a name: 1 to [`MOST_BYTES`] letters, digits and `_.=-`, not starting with a dot or a dash. Never a path.
 pub fn is_name(name: &str) -> bool {
     (1..=MOST_BYTES).contains(&name.len()) && name.bytes().all(is_name_byte) && !name.starts_with(['.', '-'])
 }

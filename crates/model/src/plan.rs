@@ -11,8 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most rounds of an experiment: one a minute for a week. [`Plan::most_rounds`] is less where a round has many
-/// trials.
+/// Most rounds of an experiment: one a minute for a week. [`Plan::most_rounds`] is less where a round has many trials.
 pub const MOST_ROUNDS: u32 = 10_080;
 /// Most trials of all rounds, as many as readers accept in `trials.jsonl`.
 pub const MOST_TRIALS: u64 = 100_000;

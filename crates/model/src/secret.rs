@@ -58,8 +58,7 @@ pub fn has_password(text: &str) -> bool {
     })
 }
 
-/// Candidates for the authority in a word: of a URL its authority, else the address, or the part after its
-/// protocol.
+/// Candidates for the authority in a word: of a URL its authority, else the address, or the part after its protocol.
 fn authorities(word: &str) -> impl Iterator<Item = &str> {
     let (rest, most) = word.split_once("://").map_or((word, 2), |(_, rest)| (rest, 1));
     rest.split(['/', '?', '#']).take(most)

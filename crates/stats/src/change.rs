@@ -5,19 +5,18 @@
 //!
 //! - Changes. The p-value of "no change beyond the margin" is p = 2 min(P(ratio <= 1 + m), P(ratio >= 1 - m)) of a
 //!   comparison's rank test. Benjamini and Hochberg's procedure at q finds R changes among M comparisons. Every
-//!   interval is then made at the level alpha = q R / M, as Benjamini and Yekutieli do for selected parameters
-//!   (2005). It lies beyond the margin for exactly the R found, as an interval of [`Shift`] agrees with its
-//!   p-values.
+//!   interval is then made at the level alpha = q R / M, as Benjamini and Yekutieli do for selected parameters (2005).
+//!   It lies beyond the margin for exactly the R found, as an interval of [`Shift`] agrees with its p-values.
 //! - Equivalence, separately: p = 2 max(P(ratio <= 1 - m), P(ratio >= 1 + m)) (two one-sided tests).
 //!
 //! So at most the share q of the verdicts `regressed` and `improved` together is expected to be wrong, and of
-//! `equivalent` alike. This holds for independent or positively dependent comparisons; a single one has an interval
-//! at q. With [`Control::Fwer`] every interval is made at q / M instead (Bonferroni). Then the probability of any
-//! wrong verdict is at most q for changes, and for equivalence, whatever the dependence.
+//! `equivalent` alike. This holds for independent or positively dependent comparisons; a single one has an interval at
+//! q. With [`Control::Fwer`] every interval is made at q / M instead (Bonferroni). Then the probability of any wrong
+//! verdict is at most q for changes, and for equivalence, whatever the dependence.
 //!
 //! # Source
-//! Benjamini and Yekutieli (2005), "False discovery rate-adjusted multiple confidence intervals for selected parameters",
-//! doi:10.1198/016214504000001907; Schuirmann (1987), doi:10.1007/BF01068419.
+//! Benjamini and Yekutieli (2005), "False discovery rate-adjusted multiple confidence intervals for selected
+//! parameters", doi:10.1198/016214504000001907; Schuirmann (1987), doi:10.1007/BF01068419.
 
 use crate::interval::Interval;
 use crate::multiplicity::{benjamini_hochberg, bonferroni, discoveries, level_of};
@@ -49,8 +48,7 @@ impl ChangeVerdict {
 }
 
 /// Verdict on the interval of a ratio: regressed if its lower end is above 1 + margin, improved if its upper end is
-/// below 1 - margin, equivalent if it lies between. Otherwise, on a margin, or without an interval, it is
-/// inconclusive.
+/// below 1 - margin, equivalent if it lies between. Otherwise, on a margin, or without an interval, it is inconclusive.
 ///
 /// # Panics
 /// If `margin` is not from 0 to below 1.
@@ -88,8 +86,7 @@ pub struct Judged {
     /// P-value of "no change beyond the margin", adjusted for the number of comparisons; at most the rate of the
     /// [`Control`] if the verdict is `regressed` or `improved`.
     pub p_changed: f64,
-    /// P-value of "a change beyond the margin", adjusted likewise; at most that rate if the verdict is
-    /// `equivalent`.
+    /// P-value of "a change beyond the margin", adjusted likewise; at most that rate if the verdict is `equivalent`.
     pub p_equivalent: f64,
 }
 

@@ -58,8 +58,7 @@ pub fn dip_of(values: &[f64]) -> Option<f64> {
     Some(dip(&sorted))
 }
 
-/// Dip of sorted values. Distances are counted in steps of the distribution function, 1/n, and are halved at the
-/// end.
+/// Dip of sorted values. Distances are counted in steps of the distribution function, 1/n, and are halved at the end.
 fn dip(sorted: &[f64]) -> f64 {
     let (mut low, mut high) = (0, sorted.len() - 1);
     let mut largest: f64 = 1.0;

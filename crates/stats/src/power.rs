@@ -122,8 +122,7 @@ impl Design {
         standard_errors * self.log_sd * (sides / (EFFICIENCY * n as f64)).sqrt()
     }
 
-    /// Wanted quantile of the distance from the truth down to the lower end of an interval, for values of deviation
-    /// 1.
+    /// Wanted quantile of the distance from the truth down to the lower end of an interval, for values of deviation 1.
     fn simulated(&self, n: usize) -> f64 {
         let counts = match self.layout {
             Layout::Paired => CountDistribution::signed_rank(n),

@@ -60,8 +60,7 @@ impl CountDistribution {
     }
 }
 
-/// P(U = u): the largest of all values is one of the m, with probability m / (n + m), and above n others; or it is
-/// not.
+/// P(U = u): the largest of all values is one of the m, with probability m / (n + m), and above n others; or it is not.
 fn rank_sum_masses(n: usize, m: usize) -> Vec<f64> {
     // For every i: with i of the m values and all of the n so far.
     let mut rows = vec![vec![1.0]; m + 1];

@@ -50,8 +50,7 @@ pub fn drift_of_rounds(medians: &[f64]) -> Option<f64> {
     (change.abs() >= DRIFT_CHANGE).then_some(change)
 }
 
-/// Median of one figure over rounds, with its interval; `None` without a round. `errors` are the largest of all
-/// rounds.
+/// Median of one figure over rounds, with its interval; `None` without a round. `errors` are the largest of all rounds.
 pub fn figure_over_rounds(values: &[f64], errors: ErrorBounds) -> Option<Estimate> {
     Some(Estimate { median: median(values)?, interval: interval_over_rounds(values, errors, ALPHA) })
 }

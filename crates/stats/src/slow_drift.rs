@@ -1,11 +1,10 @@
-//! Changes in a history of a statistic: steps, and slow drifts, which E-divisive alone reports as a series of
-//! steps.
+//! Changes in a history of a statistic: steps, and slow drifts, which E-divisive alone reports as a series of steps.
 //!
-//! A stretch drifts if three conditions hold. Mann and Kendall's p-value of a trend is small enough. The line by
-//! Theil and Sen's slope changes enough from first to last value. By Schwarz's criterion that line, with two
-//! parameters, describes the logarithms better than their steps, with a level per part and a place per step. The
-//! steps are then not reported. Stretches begin and end at breaks, known steps and found ones; from left to right,
-//! the longest that drifts counts.
+//! A stretch drifts if three conditions hold. Mann and Kendall's p-value of a trend is small enough. The line by Theil
+//! and Sen's slope changes enough from first to last value. By Schwarz's criterion that line, with two parameters,
+//! describes the logarithms better than their steps, with a level per part and a place per step. The steps are then not
+//! reported. Stretches begin and end at breaks, known steps and found ones; from left to right, the longest that drifts
+//! counts.
 //!
 //! # Source
 //! Schwarz (1978), doi:10.1214/aos/1176344136; slope and p-value: see [`crate::drift`].

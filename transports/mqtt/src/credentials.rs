@@ -1,5 +1,4 @@
-//! Credentials of a run: its clients' password for the broker, and with TLS an authority with certificates for
-//! both.
+//! Credentials of a run: its clients' password for the broker, and with TLS an authority with certificates for both.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;

@@ -173,8 +173,7 @@ impl Producer {
         !self.is_full()
     }
 
-    /// Follows a publication by the producer of another ring with these chunks, which also serves this ring's
-    /// consumer.
+    /// Follows a publication by the producer of another ring with these chunks, which also serves this ring's consumer.
     pub(crate) fn follow(&mut self) {
         self.cursor.advance();
         if self.peer_sleeps {

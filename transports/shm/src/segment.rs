@@ -158,9 +158,8 @@ impl Segment {
         self.geometry
     }
 
-    /// Ring that `role` writes to the other side, and ring that it reads, between the leader and one follower. With
-    /// one direction both are the same memory, written by the leader. The leader's chunks are the same for all
-    /// followers.
+    /// Ring that `role` writes to the other side, and ring that it reads, between the leader and one follower. With one
+    /// direction both are the same memory, written by the leader. The leader's chunks are the same for all followers.
     pub(crate) fn rings(&self, role: Role, follower: u32) -> (Option<Place>, Option<Place>) {
         let front = self.front();
         let sleepers = [&front.leader_sleeps, &front.follower_sleeps].map(|word| word.load(Ordering::Relaxed) != 0);

@@ -1,10 +1,9 @@
-//! Rust's `tracing`: the subscriber of `tracing-subscriber` in its default format, without colours, and the writers
-//! of `tracing-appender`.
+//! Rust's `tracing`: the subscriber of `tracing-subscriber` in its default format, without colours, and the writers of
+//! `tracing-appender`.
 //!
-//! A call is one `tracing::info!`. The subscriber is set for the logging thread only, so that each node has its
-//! own. Under `blocking` the call writes the line; under `non-blocking` it queues the line for a thread of
-//! tracing-appender. Closing drops that thread's guard, which waits for at most a second. Later lines are still
-//! written.
+//! A call is one `tracing::info!`. The subscriber is set for the logging thread only, so that each node has its own.
+//! Under `blocking` the call writes the line; under `non-blocking` it queues the line for a thread of tracing-appender.
+//! Closing drops that thread's guard, which waits for at most a second. Later lines are still written.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 mod settings;

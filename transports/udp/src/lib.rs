@@ -1,10 +1,9 @@
 //! UDP over the loopback interface, or between two hosts.
 //!
-//! UDP has no flow control: a message in several packets must fit the receive buffer whole, or it may be lost when
-//! its receiver is late. The kernel charges more than a packet's bytes. This charge is measured, and the receive
-//! buffer made large enough for the largest message. A connected link only calls `read(2)` and `write(2)`. It
-//! accepts datagrams of its peers only: its socket is connected, or has a kernel filter where there are several
-//! publishers.
+//! UDP has no flow control: a message in several packets must fit the receive buffer whole, or it may be lost when its
+//! receiver is late. The kernel charges more than a packet's bytes. This charge is measured, and the receive buffer
+//! made large enough for the largest message. A connected link only calls `read(2)` and `write(2)`. It accepts
+//! datagrams of its peers only: its socket is connected, or has a kernel filter where there are several publishers.
 
 mod room;
 mod sources;

@@ -86,15 +86,13 @@ fn enlarge(socket: &OwnedFd, bytes: u64) -> Result<()> {
         .or_else(|_| os::set_socket_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, half))
 }
 
-/// Quarter of the memory that all UDP sockets may use before the kernel limits them: both ends and others need
-/// some.
+/// Quarter of the memory that all UDP sockets may use before the kernel limits them: both ends and others need some.
 fn system_wide_bytes() -> u64 {
     // SAFETY: both return numbers.
     let [page, pages] = [libc::_SC_PAGESIZE, libc::_SC_PHYS_PAGES].map(|name| unsafe { libc::sysconf(name) });
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/udp_mem").unwrap_or_default();
     let limit: Option<u64> = text.split_whitespace().next().and_then(|word| word.parse().ok());
-    // Only the first network namespace shows the limit, which holds in others too. This is its default
-    // (`udp_init`).
+    // Only the first network namespace shows the limit, which holds in others too. This is its default (`udp_init`).
     limit.unwrap_or(pages.max(0) as u64 / 8 / 4 * 3) / 4 * page.max(4096) as u64
 }
 

@@ -10,8 +10,7 @@ use tripmeter_abi::{Error, Result, Status};
 
 /// Most instructions of a filter (`BPF_MAXINSNS`).
 const MOST_INSTRUCTIONS: usize = 4096;
-/// Most ports that are compared in turn, where a binary search ends. A conditional jump skips at most 255
-/// instructions.
+/// Most ports that are compared in turn, where a binary search ends. A conditional jump skips at most 255 instructions.
 const NEIGHBOURS: usize = 32;
 /// Offsets of the source address in the headers of IP.
 const SOURCE_V4: u32 = 12;

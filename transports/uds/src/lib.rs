@@ -1,8 +1,7 @@
 //! Unix domain sockets: datagram, stream and sequenced packets.
 //!
-//! Sockets are in the scratch folder, which only this user can enter: names in the abstract namespace are open to
-//! every user. Messages larger than a datagram are split into packets. A connected link only calls `read(2)` and
-//! `write(2)`.
+//! Sockets are in the scratch folder, which only this user can enter: names in the abstract namespace are open to every
+//! user. Messages larger than a datagram are split into packets. A connected link only calls `read(2)` and `write(2)`.
 #![expect(unsafe_code, reason = "a system call")]
 
 use std::ffi::c_int;

@@ -79,11 +79,10 @@ fn mapped(line: &str) -> Option<(String, bool)> {
     name.ends_with(".zenoh").then(|| (format!("{inode} {name}"), is_gone))
 }
 
-/// Adds zenoh's memory that this process maps to the file `shared-memory` in the scratch folder, as lines `INODE
-/// NAME`.
+/// Adds zenoh's memory that this process maps to the file `shared-memory` in the scratch folder, as lines `INODE NAME`.
 ///
-/// All of it is this process's own or its only peer's; repeated lines do no harm. Fails if another process has
-/// removed some, so that peers cannot open it.
+/// All of it is this process's own or its only peer's; repeated lines do no harm. Fails if another process has removed
+/// some, so that peers cannot open it.
 pub(crate) fn note(scratch: &Path) -> Result<()> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let (gone, found): (BTreeSet<_>, BTreeSet<_>) = maps.lines().filter_map(mapped).partition(|(_, is_gone)| *is_gone);

@@ -51,8 +51,7 @@ pub async fn accept(tls: &TlsAcceptor, stream: TcpStream) -> Result<TlsStream<Tc
     Err(Error::failed(format!("TLS with the leader failed: {}", reason(&error))))
 }
 
-/// Trusted authority and own certificate. Both ends share one certificate: a second would not change the
-/// measurement.
+/// Trusted authority and own certificate. Both ends share one certificate: a second would not change the measurement.
 pub struct Credentials {
     authority: Vec<u8>,
     certificate: Vec<u8>,
