@@ -4,7 +4,6 @@ use crate::raw;
 use std::any::Any;
 use std::fmt;
 
-/// Most characters that are quoted of the message of a panic.
 const MOST_CHARACTERS: usize = 200;
 
 /// Class of an error, as in the C header.

@@ -63,7 +63,6 @@ pub fn table<S: System + Default>() -> Export {
     })))
 }
 
-/// Link of a system.
 pub(crate) type LinkOf<S> = <<S as System>::Node as Node>::Link;
 
 fn leak_str(text: &str) -> tm_str {

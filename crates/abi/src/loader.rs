@@ -57,7 +57,6 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Functions of a checked table, none missing.
 #[derive(Clone, Copy)]
 struct Functions {
     probe: unsafe extern "C" fn(*const tm_node_options, *mut tm_limits, *mut tm_error) -> i32,

@@ -109,7 +109,6 @@ impl<E: Endpoint> PacketLink<E> {
         })
     }
 
-    /// Sends one packet; `false` after the time-out.
     #[inline]
     fn send_packet(&mut self, prefix: Prefix, length: usize, patience: &mut Patience) -> Result<bool> {
         let at = prefix.offset as usize;

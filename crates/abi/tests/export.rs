@@ -43,7 +43,6 @@ impl Trouble {
     }
 }
 
-/// A transport that delivers to itself.
 #[derive(Default)]
 struct Echo;
 
@@ -175,7 +174,6 @@ fn str_of(text: &[u8]) -> tm_str {
     tm_str { data: text.as_ptr().cast(), length: text.len() }
 }
 
-/// Returns the status of a call that fails.
 macro_rules! ok {
     ($call:expr) => {
         match $call {

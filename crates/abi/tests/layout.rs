@@ -106,7 +106,6 @@ fn declared_name(declaration: &str) -> &str {
     declarator.trim().rsplit([' ', '*']).next().unwrap()
 }
 
-/// Structs of the header with the names of their fields, in order.
 fn c_structs(header: &str) -> Vec<(String, Vec<String>)> {
     let bodies = header.split("typedef struct ").skip(1);
     let defined = bodies.filter_map(|text| {
@@ -126,7 +125,6 @@ fn c_constants(header: &str) -> Vec<String> {
     names.filter(|name| !name.contains('(')).map(|name| format!("TM_{name}")).collect()
 }
 
-/// C program that prints the facts of the header.
 fn program() -> String {
     let header = without_comments(HEADER);
     let mut lines = String::new();

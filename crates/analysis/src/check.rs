@@ -286,7 +286,6 @@ pub(crate) mod tests {
     const LOSS: LimitKind = (Figure::LossShare, Statistic::Value);
     const RATE: LimitKind = (Figure::ReceivedRate, Statistic::Value);
 
-    /// Run with these values for limits of one sub-experiment.
     fn run(limits: &FigureLimits, values: &[f64]) -> ResultsCheck {
         let rows = limits.rows.iter().zip(values);
         let rows = rows.map(|(limit, value)| CheckedLimit {

@@ -181,7 +181,6 @@ fn one_sided([one, other]: [&JudgedResults; 2], figures: [&[Selected]; 2]) -> Ve
     told
 }
 
-/// Outcome of both sides, allowing for the error of each.
 fn outcome(sides: [Option<f64>; 2], errors: [f64; 2], is_better_if_more: bool, threshold: f64) -> ThresholdOutcome {
     match sides {
         [None, _] => ThresholdOutcome::New,

@@ -8,9 +8,7 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::proportion::Proportion;
 
-/// Counts of lost messages.
 const LOST_MESSAGES: [Figure; 3] = [Figure::Lost, Figure::Late, Figure::Damaged];
-/// Counts of lost calls.
 const LOST_CALLS: [Figure; 2] = [Figure::TimedOut, Figure::Failed];
 
 /// Losses and messages sent of each round: messages or lines that were lost, late or damaged, or calls that timed out
@@ -84,7 +82,6 @@ pub fn kernel_share(table: &MetricTable, row: Row, process: Process) -> Vec<f64>
     shares(table, row, process, Figure::KernelTime).into_iter().map(|(_, share)| share).collect()
 }
 
-/// Time of a process as a share of the measured time.
 fn shares(table: &MetricTable, row: Row, process: Process, time: Figure) -> Vec<(u32, f64)> {
     let get = |figure| table.get(row, &Stream::process(process), figure, Statistic::Value);
     of_rounds([time, Figure::Window].map(get), |[time, window]| time / window.max(1.0))

@@ -59,12 +59,10 @@ pub fn explain(manifest: &Manifest, traced: &BTreeMap<String, Result<TracedCalls
     }
 }
 
-/// Passes of one transport so far.
 struct Group<'a> {
     found: ExplainedTransport,
     /// Wait and median with every byte touched.
     touched: Option<(Wait, f64)>,
-    /// Messages and system calls of each traced pass.
     traces: Vec<(f64, &'a TracedCalls)>,
 }
 
@@ -176,7 +174,6 @@ fn split_wakeup(parts: &mut Parts, polled: &Parts, block_over_poll_ns: Option<f6
     }
 }
 
-/// Messages of both directions.
 fn messages(trial: &Trial) -> f64 {
     2.0 * trial.value(&Stream::all(), Figure::Sent).unwrap_or(0.0)
 }

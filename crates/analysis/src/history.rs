@@ -9,10 +9,8 @@ use tripmeter_stats::Error;
 use tripmeter_stats::change_points::{StepOptions, change_points};
 use tripmeter_stats::slow_drift;
 
-/// Most names in a line about missing figures.
 const NAMES_SHOWN: usize = 5;
 
-/// First names, and the number of others.
 fn first_of(names: &[String]) -> String {
     let more = match names.len().saturating_sub(NAMES_SHOWN) {
         0 => String::new(),
@@ -187,7 +185,6 @@ impl History {
         self.series.iter().any(|series| self.place(mark, series).is_some())
     }
 
-    /// Index of a mark among the points of a figure.
     fn place(&self, mark: &KnownMark, series: &HistorySeries) -> Option<usize> {
         let is_marked = |point: &HistoryPoint| self.experiments[point.experiment] == mark.experiment;
         series.points.iter().position(is_marked).filter(|_| mark.is_of(series))

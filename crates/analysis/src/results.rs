@@ -85,7 +85,6 @@ impl JudgedResults {
         self.plans().find(|sub| sub.name == name)
     }
 
-    /// Rounds of a sub-experiment that were begun.
     fn rounds_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a SubExperimentResult> {
         self.manifest.sub_experiments.iter().filter(move |result| result.name == name)
     }
@@ -94,7 +93,6 @@ impl JudgedResults {
         result.trouble().or_else(|| result.distrust(self.allows_damage))
     }
 
-    /// Prefixes a reason with the round if there are several.
     fn in_round(&self, result: &SubExperimentResult, why: &str) -> String {
         if self.manifest.plan.rounds > 1 { format!("round {}: {why}", result.round) } else { why.to_owned() }
     }
@@ -231,7 +229,6 @@ pub struct SubStanding {
     pub notes: Vec<String>,
 }
 
-/// Hosts of the followers.
 fn followers_of(environment: &Environment) -> String {
     let names: Vec<&str> = environment.hosts.iter().map(|host| host.name.as_str()).collect();
     if names.is_empty() { "this host".to_owned() } else { names.join(", ") }

@@ -20,7 +20,6 @@ pub(crate) const LATENCIES: [Figure; 7] = [
     Figure::ServiceRtt,
     Figure::Call,
 ];
-/// Most figures that a line names.
 const MOST_TOLD: usize = 5;
 const STATISTICS: [Statistic; 2] = [Statistic::P50, Statistic::P99];
 /// Figures of one value that are judged by default.
@@ -226,7 +225,6 @@ fn streams(table: &MetricTable, row: Row, figure: Figure) -> Vec<Stream> {
     all.into_iter().cloned().collect()
 }
 
-/// Streams of which a figure is judged.
 fn preferred(table: &MetricTable, row: Row, figure: Figure) -> Vec<Stream> {
     let all = streams(table, row, figure);
     let preferred: Vec<Stream> = [Stream::all(), Stream::last()].into_iter().filter(|one| all.contains(one)).collect();

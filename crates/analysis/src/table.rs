@@ -95,14 +95,12 @@ pub struct MetricTable {
     streams: Vec<Stream>,
     /// Index of each stream: a recording may have thousands of topics.
     places_of_streams: HashMap<Stream, u32>,
-    /// Keys, each once, ascending, with the range of their values.
     keys: Vec<(Key, Range<usize>)>,
     rounds: Vec<u32>,
     values: Vec<f64>,
     within: Vec<Option<Interval>>,
     /// Trials of each row by round, without their figures.
     trials: BTreeMap<Row, Vec<(u32, Trial)>>,
-    /// Rows whose messages have several sizes.
     several_sizes: HashSet<Row>,
     /// True if kernel times may be sampled by timer ticks.
     pub may_sample_kernel_time: bool,

@@ -82,7 +82,6 @@ pub fn json_bytes(text: &str) -> usize {
     serde_json::to_string(text).map_or(usize::MAX, |text| text.len() - 2)
 }
 
-/// Cuts each string and key of more than `most` bytes.
 fn cut_all(value: &mut Value, most: usize, bytes: fn(&str) -> usize) {
     // Counting escapes takes longer, and most texts are short.
     let is_long = |text: &str| 6 * text.len() > most && bytes(text) > most;
@@ -115,9 +114,7 @@ pub(crate) fn too_long(text: &str) -> Option<String> {
 
 /// Sizes that [`too_long`] bounds.
 struct JsonCounts {
-    /// Bytes of the longest string.
     longest: usize,
-    /// Elements of all lists.
     elements: usize,
     /// Members of all objects, not counting the first of each.
     members: usize,

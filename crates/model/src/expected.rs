@@ -11,7 +11,6 @@ use crate::trial::Trial;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Figures whose samples each have a row.
 const OF_ROWS: [Figure; 7] = [
     Figure::RttHalf,
     Figure::Call,

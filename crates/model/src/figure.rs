@@ -68,7 +68,6 @@ pub enum Fold {
     Max,
 }
 
-/// Declares [`Figure`] with all that is known of each figure.
 macro_rules! figures {
     ($($name:ident = $id:literal, $unit:ident, $better:ident, $fold:ident, $help:literal;)+) => {
         /// A figure of a trial. Latencies have several statistics each; all others have one value.

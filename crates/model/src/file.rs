@@ -251,7 +251,6 @@ pub fn each_line<E: From<FileError>>(
     Ok(())
 }
 
-/// Regular file, decompressed if it is gzip.
 struct Plain {
     source: Box<dyn BufRead>,
     is_packed: bool,
@@ -353,7 +352,6 @@ fn system_folder(file: &Path) -> Option<PathBuf> {
     (folder == Path::new("/dev") || folder.starts_with("/proc")).then_some(folder)
 }
 
-/// True if the name leads to a descriptor of a process.
 fn is_descriptor(file: &Path) -> bool {
     let is_in_proc = |name: &Path| system_folder(name).is_some_and(|folder| folder.starts_with("/proc"));
     is_in_proc(file) || system_folder(file).is_some() && fs::read_link(file).is_ok_and(|target| is_in_proc(&target))

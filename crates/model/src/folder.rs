@@ -37,7 +37,6 @@ pub const ATTEMPTS: &str = "attempts";
 /// Folder of the output of workers and daemons, in the results folder or in that of a round.
 pub const LOGS: &str = "logs";
 
-/// Extensions of samples, histograms and logs.
 const FETCHED: [&str; 6] = ["csv", "gz", "parquet", "hlog", "log", "strace"];
 
 /// A line of `trials.jsonl`.
@@ -318,7 +317,6 @@ struct FolderReading<'a, E> {
 }
 
 impl<'a, E: Fn(&str) -> Cow<'_, str>> FolderReading<'a, E> {
-    /// Starts with the contents of the manifest.
     fn begin(folder: &'a Path, contents: Vec<u8>, escape: E) -> Result<Self, FolderError> {
         let path = folder.join(MANIFEST);
         let wrong = |what| FolderError::Wrong { file: path.clone(), what };
@@ -359,7 +357,6 @@ impl<'a, E: Fn(&str) -> Cow<'_, str>> FolderReading<'a, E> {
     }
 }
 
-/// Escaped text of a JSON file.
 fn checked_text(path: &Path, bytes: Vec<u8>, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<String, FolderError> {
     let wrong = |what| FolderError::Wrong { file: path.to_path_buf(), what };
     let text = String::from_utf8(bytes).map_err(|error| wrong(format!("is not UTF-8 text: {error}")))?;
@@ -370,7 +367,6 @@ fn checked_text(path: &Path, bytes: Vec<u8>, escape: impl Fn(&str) -> Cow<'_, st
 }
 
 fn parse_manifest(text: &str) -> Result<Manifest, String> {
-    /// Field that every version has.
     #[derive(Deserialize)]
     struct Versioned {
         schema_version: serde_json::Value,
@@ -434,7 +430,6 @@ impl ResultPlaces {
 
     /// Adds a line; ignores unknown kinds, and sub-experiments without a state.
     fn add(&mut self, manifest: &mut Manifest, line: &str) -> Result<(), JsonError> {
-        /// Field that every line has.
         #[derive(Deserialize)]
         struct LineKind<'a> {
             #[serde(borrow)]

@@ -10,7 +10,6 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Descriptors of this process in `/proc`.
 const DESCRIPTORS: &str = "/proc/self/fd";
 
 /// An open folder. Its files are named relative to it, and only while it has its name.

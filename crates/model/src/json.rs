@@ -23,7 +23,6 @@ pub fn is_object(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
 
-/// Value at a path of keys in a JSON text, if there is one.
 fn value_at(text: &str, path: &serde_path_to_error::Path) -> Option<String> {
     use serde_path_to_error::Segment;
     let whole: serde_json::Value = serde_json::from_str(text).ok()?;

@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most entries of a sub-experiment.
 const MOST: usize = 64;
 
 /// Queues of one kind and capacity that one side had open when its links were connected.

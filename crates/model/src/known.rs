@@ -11,7 +11,6 @@ use std::str::FromStr;
 /// Reader of a map; the function gives the reader of a key's value.
 pub(crate) struct KnownKeys<K, F>(F, PhantomData<K>);
 
-/// Reads a map by its known keys.
 pub(crate) fn known_keys<K, S>(value_of: impl Fn(&K) -> S) -> KnownKeys<K, impl Fn(&K) -> S> {
     KnownKeys(value_of, PhantomData)
 }

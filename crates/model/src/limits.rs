@@ -9,7 +9,6 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Most bytes of a file, decompressed.
 const MOST_BYTES: u64 = 64 << 20;
 /// Columns, in order.
 pub const HEADER: [&str; 7] =

@@ -260,7 +260,6 @@ mod tests {
         }
     }
 
-    /// Commands whose patterns allow a workload.
     fn allowing(workload: &Workload) -> String {
         let allowing = PATTERNS.iter().filter(|facts| facts.allowed_as(workload).is_some());
         allowing.map(|facts| facts.command).collect::<Vec<_>>().join(" ")

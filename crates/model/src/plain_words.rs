@@ -1,6 +1,5 @@
 //! Plain wording for messages of serde: value found, value expected.
 
-/// Most characters of a value that are quoted.
 const MOST_CHARS: usize = 60;
 
 /// `1 sub-experiment`, `2 sub-experiments`.
@@ -57,7 +56,6 @@ pub fn with_key(key: &str, what: String) -> String {
     if key == "." || what.contains(&format!("'{key}'")) { what } else { format!("'{key}': {what}") }
 }
 
-/// Name that serde puts between backticks, in quotes.
 fn quoted(name: &str) -> String {
     format!("'{}'", shortened(name.trim_matches('`')))
 }

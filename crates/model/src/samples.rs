@@ -175,9 +175,7 @@ pub fn copy_rows(source: &Path, target: &Path, mut counts: impl FnMut(&SampleRow
 /// Reader that fails at a row without end, e.g. after an unclosed quote, which would fill the memory.
 struct Bounded<R> {
     source: R,
-    /// Bytes read so far.
     read: u64,
-    /// Bytes before the current row.
     row_begin: u64,
     is_in_line: bool,
     is_at_end: bool,
@@ -236,7 +234,6 @@ mod tests {
         assert_eq!((rows[1].round, rows[1].intended_ns, rows[1].answered_ns), (2, None, Some(u64::MAX)));
     }
 
-    /// Counts the bytes read.
     struct Counted<'a>(&'a [u8], &'a std::cell::Cell<usize>);
 
     impl Read for Counted<'_> {

@@ -1,6 +1,5 @@
 //! Detection of secrets: results keep settings, variables and hosts as given, and must not contain any.
 
-/// Words in names of secret values.
 const NAMES: [&str; 16] = [
     "PASSWORD",
     "PASSWD",
@@ -19,7 +18,6 @@ const NAMES: [&str; 16] = [
     "AUTH",
     "BEARER",
 ];
-/// Pairs of words.
 const PAIRS: [&str; 3] = ["API_KEY", "ACCESS_KEY", "PRIVATE_KEY"];
 /// Endings of names whose values are only places.
 const PLACES: [&str; 3] = ["_FILE", "_PATH", "_DIR"];

@@ -88,7 +88,6 @@ fn known_figures<'de, D: Deserializer<'de>>(
     known_keys(|_: &Stream| known_keys(|figure: &Figure| ValuesOf(*figure))).deserialize(deserializer)
 }
 
-/// Reads the audits of samples as [`known_figures`] reads figures.
 fn known_series<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<Stream, BTreeMap<Figure, Series>>, D::Error> {
@@ -151,7 +150,6 @@ impl Serialize for Number {
     }
 }
 
-/// Reader of a figure: one value, or statistics with their intervals.
 struct ValuesOf(Figure);
 
 impl<'de> DeserializeSeed<'de> for ValuesOf {

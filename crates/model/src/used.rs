@@ -63,7 +63,6 @@ impl Used {
         .map(|(figure, value)| (figure, value as f64))
     }
 
-    /// Combines each value but the peak of memory.
     fn with(self, other: Self, of: fn(u64, u64) -> u64) -> Self {
         let both = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| of(one, other));
         Self {

@@ -123,14 +123,12 @@ fn places(what: &'static str, indices: &[usize], count: usize) -> Result<Vec<usi
     Ok(sorted)
 }
 
-/// Parts, from and to, of a range split at sorted places.
 pub(crate) fn parts(from: usize, to: usize, at: &[usize]) -> Vec<(usize, usize)> {
     let starts = std::iter::once(from).chain(at.iter().copied());
     let ends = at.iter().copied().chain(std::iter::once(to));
     starts.zip(ends).collect()
 }
 
-/// Points of values without a break.
 fn points_of_piece(values: &[f64], known: &[usize], options: &StepOptions) -> Vec<ChangePoint> {
     // A series of equal values must have differences of exactly 0.
     let origin = values[0];
@@ -314,7 +312,6 @@ fn judge(points: &mut [ChangePoint], at: usize, values: &[f64]) {
     (point.before, point.after, point.p) = (found.before, found.after, found.p);
 }
 
-/// Student's test of two sets of values with a common variance.
 struct StudentTest {
     before: f64,
     after: f64,
@@ -348,7 +345,6 @@ fn moments(values: &[f64]) -> (f64, f64, f64) {
 mod tests {
     use super::*;
 
-    /// Levels with a noise of some percent.
     fn series(levels: &[(usize, f64)]) -> Vec<f64> {
         let mut random = fastrand::Rng::with_seed(9);
         levels

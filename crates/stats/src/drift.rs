@@ -35,7 +35,6 @@ pub fn drift(values: &[f64]) -> Option<Drift> {
     Some(Drift { slope, p: trend_p(&means), batch })
 }
 
-/// Slopes of all pairs.
 fn slopes(values: &[f64]) -> Vec<f64> {
     let after = |(index, &value): (usize, &f64)| {
         values[index + 1..].iter().enumerate().map(move |(more, later)| (later - value) / (more + 1) as f64)
@@ -65,7 +64,6 @@ fn trend_p(values: &[f64]) -> f64 {
     if variance <= 0.0 { 1.0 } else { (2.0 * normal_cdf(-score / variance.sqrt())).min(1.0) }
 }
 
-/// Sizes of groups of equal values.
 fn ties(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

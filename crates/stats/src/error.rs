@@ -51,7 +51,6 @@ pub enum Error {
     },
 }
 
-/// Checks that there are values and all are finite.
 pub(crate) fn check_finite(side: &'static str, values: &[f64]) -> Result<(), Error> {
     if values.is_empty() {
         return Err(Error::Empty { side });
@@ -62,7 +61,6 @@ pub(crate) fn check_finite(side: &'static str, values: &[f64]) -> Result<(), Err
     }
 }
 
-/// Natural logarithms of values, which must be above 0.
 pub(crate) fn logarithms(side: &'static str, values: &[f64]) -> Result<Vec<f64>, Error> {
     check_finite(side, values)?;
     match values.iter().position(|&value| value <= 0.0) {

@@ -1,6 +1,5 @@
 //! Test for several modes: Hartigan's dip test, and the split into two groups.
 
-/// Uniform sets that the p-value is based on.
 const SIMULATIONS: usize = 1_999;
 
 /// Most values per simulated set: the dip falls with the square root of the number.

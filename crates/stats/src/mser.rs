@@ -1,6 +1,5 @@
 //! End of a warm-up by MSER-5. An audit: it reports, and drops nothing.
 
-/// Samples averaged into one before the search.
 const BATCH: usize = 5;
 
 /// Batches at the end that are not candidates: the variance of so few is meaningless.

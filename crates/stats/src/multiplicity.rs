@@ -49,7 +49,6 @@ pub fn bonferroni(p: &[f64]) -> Vec<f64> {
     p.iter().map(|p_value| (p_value * p.len() as f64).min(1.0)).collect()
 }
 
-/// Places of p-values in ascending order.
 fn ascending(p: &[f64]) -> Vec<usize> {
     assert_are_probabilities(p);
     let mut order: Vec<usize> = (0..p.len()).collect();

@@ -29,7 +29,6 @@ use std::f64::consts::{PI, TAU};
 /// Efficiency of the rank tests against Student's on normal data.
 const EFFICIENCY: f64 = 3.0 / PI;
 
-/// Most runs that are proposed.
 const MOST_RUNS: u64 = 1_000_000;
 
 /// Simulated sets of values for a small number of runs.

@@ -10,9 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// Most samples that are kept for the audit; of more, one in two, in four, ...
 const MOST_KEPT: usize = 16_384;
-/// Fewest samples that are audited.
 const FEWEST: usize = 100;
-/// Number of autocorrelations.
 const LAGS: usize = 100;
 /// Samples for the dip, so that neighbours are far apart.
 const DIP_SAMPLES: usize = 400;

@@ -130,7 +130,6 @@ fn criterion(count: usize, squares: f64, parameters: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Levels with a noise of some percent.
     fn noisy(levels: impl Iterator<Item = f64>) -> Vec<f64> {
         let mut random = fastrand::Rng::with_seed(9);
         levels.map(|level| level * (1.0 + 0.04 * (random.f64() - 0.5))).collect()

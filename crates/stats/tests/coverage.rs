@@ -27,7 +27,6 @@ enum Limit {
     None,
 }
 
-/// Line of the table: the mean of outcomes from 0 to 1.
 struct Row {
     what: String,
     mean: f64,
@@ -93,7 +92,6 @@ impl Kind {
     }
 }
 
-/// Statistics of a run.
 const STATISTICS: [(&str, f64); 2] = [("median", 0.5), ("p99", 0.99)];
 
 fn statistic(mut samples: Vec<f64>, p: f64) -> f64 {

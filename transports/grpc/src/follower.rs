@@ -24,7 +24,6 @@ use tripmeter_web::reason::reason;
 use tripmeter_web::tls::accept;
 use tripmeter_web::{own, to_peer};
 
-/// Both directions of a stream.
 pub(crate) struct Opened {
     pub messages: Streaming<Payload>,
     pub answers: Sender<std::result::Result<Payload, Status>>,

@@ -91,7 +91,6 @@ pub(crate) async fn call(channel: Channel, data: Bytes) -> Result<Option<Bytes>>
     Ok(Some(data).filter(|data| !data.is_empty()))
 }
 
-/// Calls the method `Stream`; returns the answers.
 pub(crate) async fn stream(channel: Channel, out: Receiver<Payload>) -> Result<Streaming<Payload>> {
     let mut client = client(channel);
     client.ready().await.map_err(|error| Error::closed(format!("the follower is gone: {}", reason(&error))))?;
@@ -100,7 +99,6 @@ pub(crate) async fn stream(channel: Channel, out: Receiver<Payload>) -> Result<S
     Ok(response.map_err(|status| gone(&status))?.into_inner())
 }
 
-/// Error with which a call or a stream ends.
 #[cold]
 pub(crate) fn gone(status: &Status) -> Error {
     let why = status.source().map_or_else(|| status.message().to_owned(), reason);

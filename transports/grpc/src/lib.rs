@@ -34,6 +34,7 @@ use unary::{Client, Service};
 /// Most bytes of a message: gRPC counts them with 32 bits, the host has this limit.
 const MOST_BYTES: u64 = 1 << 30;
 
+/// System `grpc`.
 #[derive(Default)]
 pub struct Grpc;
 

@@ -19,7 +19,6 @@ pub(crate) struct Settings {
     pub streams: bool,
     pub tls: bool,
     pub nodelay: bool,
-    /// Initial flow-control windows in bytes, at both ends.
     pub stream_window: u32,
     pub connection_window: u32,
     /// Most calls without a response, or messages that wait for tonic.

@@ -19,7 +19,6 @@ use tripmeter_web::acceptor::Acceptor;
 use tripmeter_web::driver::{Driver, is_in_task};
 use tripmeter_web::host::{message, untakable};
 
-/// An end before it is connected.
 pub(crate) enum Opening {
     Leader(Caller),
     Follower(Called),
@@ -30,7 +29,6 @@ enum Out {
     Responses(Sender<std::result::Result<Payload, Status>>),
 }
 
-/// An end that is connected.
 struct Open {
     out: Out,
     /// Taken by the task under wait `callback`.

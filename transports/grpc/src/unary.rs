@@ -21,7 +21,6 @@ use tripmeter_web::order::{Arrived, Ordered};
 
 type Call = call_task::Call<Bytes>;
 
-/// The leader's end.
 pub(crate) struct Client {
     // Dropped before the runtime.
     waiting: Vec<Call>,
@@ -162,7 +161,6 @@ impl Link for Client {
 /// Number of the first call with a message; the greeting was before it.
 const FIRST: u64 = 1;
 
-/// The follower's end.
 pub(crate) struct Service {
     arrived: Option<Ordered<Arrived<Bytes>>>,
     /// Receives messages at once, under wait `callback`.

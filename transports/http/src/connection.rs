@@ -23,7 +23,6 @@ use tripmeter_web::call_task::Call;
 use tripmeter_web::reason::{reason, refused};
 use tripmeter_web::tls::{accept, name};
 
-/// Body of requests and responses.
 pub(crate) type Content = Full<Bytes>;
 
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
@@ -31,7 +30,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for T {}
 
 pub(crate) type Answer = Call<Arrival>;
 
-/// The client's end of a connection.
 pub(crate) struct Requests {
     sender: Sender,
     uri: Uri,
@@ -107,7 +105,6 @@ impl Requests {
         }
     }
 
-    /// True if another request can be sent now.
     pub(crate) fn is_ready(&self) -> bool {
         match &self.sender {
             Sender::Http1(sender) => sender.is_ready(),
@@ -122,7 +119,6 @@ impl Requests {
         }
     }
 
-    /// Waits until another request can be sent.
     pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         let ready = match &mut self.sender {
             Sender::Http1(sender) => sender.poll_ready(context),

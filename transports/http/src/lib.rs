@@ -34,6 +34,7 @@ use tripmeter_web::tls;
 /// HTTP has no limit; this is the host's.
 const MOST_BYTES: u64 = 1 << 30;
 
+/// System `http`.
 #[derive(Default)]
 pub struct Http;
 

@@ -67,7 +67,6 @@ impl Server {
     }
 }
 
-/// Answers the leader's requests.
 struct Handler {
     requests: RequestSink<Brought>,
     buffers: BufferPool,

@@ -19,7 +19,6 @@ pub(crate) struct Settings {
     pub is_http2: bool,
     pub tls: bool,
     pub nodelay: bool,
-    /// Initial flow-control windows in bytes, at both ends.
     pub stream_window: u32,
     pub connection_window: u32,
     /// Most requests without a response.

@@ -26,6 +26,7 @@ use wake::{Events, Spin};
 const PUBLISH_SUBSCRIBE: &str = "publish-subscribe";
 const REQUEST_RESPONSE: &str = "request-response";
 
+/// System `iceoryx2`.
 #[derive(Default)]
 pub struct Iceoryx2;
 

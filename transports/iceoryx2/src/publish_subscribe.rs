@@ -88,7 +88,6 @@ impl<W: Wake> PublishSubscribe<W> {
         Ok(Some(message))
     }
 
-    /// True if all peers are there.
     fn peer_is_there(&self) -> bool {
         self.outward.dynamic_config().number_of_subscribers() >= self.session.peers()
             && self.inward.dynamic_config().number_of_publishers() >= self.session.peers()

@@ -41,7 +41,6 @@ fn message(payload: &[u8], slot: usize) -> Message {
     Message { data: payload.as_ptr(), length: payload.len(), token: ptr::without_provenance_mut(slot) }
 }
 
-/// The leader's end.
 pub(crate) struct Client<W> {
     // Dropped first: requests and responses return to the port.
     loaned: Option<RequestMut>,
@@ -132,7 +131,6 @@ impl<W: Wake> Link for Client<W> {
     }
 }
 
-/// The follower's end.
 pub(crate) struct Server<W> {
     // Dropped first: responses and requests return to the port.
     loaned: Option<ResponseMut>,

@@ -25,10 +25,8 @@ const LONGEST_SOCKET_PATH: usize = 107;
 /// Longest name of an event's socket after the prefix: 39 digits, and `.event`.
 const LONGEST_SOCKET_NAME: usize = 45;
 
-/// Direction from the leader.
 const TO_FOLLOWER: &str = "to-follower";
 
-/// Shared by all ports of a link.
 pub(crate) struct Session {
     node: Node<Ipc>,
     prefix: String,
@@ -90,7 +88,6 @@ impl Session {
         if direction == TO_FOLLOWER { [ours, theirs] } else { [theirs, ours] }
     }
 
-    /// Number of peers of this side.
     pub(crate) fn peers(&self) -> usize {
         if self.role == Role::Leader { self.followers } else { self.publishers }
     }

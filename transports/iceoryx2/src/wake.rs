@@ -16,7 +16,6 @@ pub(crate) trait Wake {
     fn peers_are_there(&self, count: usize) -> bool;
     /// Called after every message sent.
     fn notify(&self) -> Result<()>;
-    /// Waits for a notification, the time-out, or a signal.
     fn wait(&self, timeout_ns: u64) -> Result<()>;
 }
 

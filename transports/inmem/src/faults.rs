@@ -80,7 +80,6 @@ impl FaultsAt {
 }
 
 impl Faults {
-    /// Parses the faults of the leader's and of the follower's messages.
     pub(crate) fn parse<'a>(get: impl Fn(&str) -> &'a str) -> Result<[Self; 2]> {
         let picks = |name: &str| Picks::parse(name, get(name));
         let faults = Self {
@@ -130,12 +129,10 @@ impl Faults {
         self.damage != Picks::default() || self.damage_body != Picks::default()
     }
 
-    /// Time for which message `number` is held back.
     pub(crate) fn stall_ns(&self, number: u64) -> u64 {
         total_ns(&self.stall, number)
     }
 
-    /// Time for which the sender is held up after message `number`.
     pub(crate) fn stall_sender_ns(&self, number: u64) -> u64 {
         total_ns(&self.stall_sender, number)
     }
@@ -145,7 +142,6 @@ fn total_ns(stalls: &[(Picks, u64)], number: u64) -> u64 {
     stalls.iter().filter(|(picks, _)| picks.contains(number)).map(|(_, stall_ns)| stall_ns).sum()
 }
 
-/// Index of the direction in which `sender` sends.
 pub(crate) fn direction_of(sender: Role) -> usize {
     match sender {
         Role::Leader => 0,

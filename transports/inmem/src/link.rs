@@ -16,7 +16,6 @@ const CONNECT_STEP: Duration = Duration::from_micros(100);
 /// Interval at which a delivery thread checks whether to stop.
 const DELIVERY_STEP_NS: u64 = 50_000_000;
 
-/// Shared by leader and followers of a link.
 pub(crate) struct Shared {
     /// From the leader to all followers.
     out: Arc<Direction>,
@@ -203,7 +202,6 @@ impl Intake {
     }
 }
 
-/// Thread that calls the host.
 struct Delivery {
     stop: Arc<AtomicBool>,
     directions: Vec<Arc<Direction>>,
@@ -243,7 +241,6 @@ impl Drop for Delivery {
     }
 }
 
-/// Link of one topic or client.
 pub struct QueueLink {
     /// Set at the leader's end.
     entry: Option<Entry>,

@@ -9,7 +9,6 @@ use tripmeter_abi::{Error, Link, Loan, Message, NodeOptions, Result, Role, Statu
 /// Digits at the start of a text, which `damage` hits; `damage_body` hits the last byte.
 const DAMAGED_DIGIT: usize = 15;
 
-/// File with injected faults.
 pub struct LogLink {
     file: File,
     line: Vec<u8>,

@@ -15,7 +15,6 @@ const CACHE_LINE: usize = 64;
 /// Spins between two readings of the clock.
 const SPINS: u32 = 256;
 
-/// A value on its own cache line.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Line<T>(pub(crate) T);
@@ -81,7 +80,6 @@ pub(crate) struct Direction {
     sender_has_gone: AtomicBool,
 }
 
-/// Shared by a receiver and the sender.
 struct Reader {
     /// Buffers that it returns.
     free: Queue,

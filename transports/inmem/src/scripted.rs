@@ -26,7 +26,6 @@ impl FakeClock {
     }
 }
 
-/// Behaviour of a [`ScriptedLink`].
 #[derive(Clone, Debug)]
 pub struct Script {
     faults: [Faults; 2],
@@ -105,7 +104,6 @@ impl Lane {
     }
 }
 
-/// Reused buffers of messages.
 #[derive(Default)]
 struct Store {
     buffers: Vec<Vec<u64>>,
@@ -145,7 +143,6 @@ impl Store {
     }
 }
 
-/// A lane as its stage uses it.
 struct Sent<'a> {
     sent: &'a mut VecDeque<Parcel>,
     store: &'a mut Store,

@@ -5,7 +5,6 @@
 use crate::faults::Faults;
 use std::collections::VecDeque;
 
-/// A message in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parcel {
     pub(crate) buffer: u32,
@@ -16,25 +15,21 @@ pub(crate) struct Parcel {
 
 /// Source of parcels, and owner of their buffers.
 pub(crate) trait Source {
-    /// Next parcel that was sent.
     fn pull(&mut self) -> Option<Parcel>;
     /// True if the sender has closed; earlier parcels can still be pulled.
     fn has_ended(&self) -> bool;
     /// Announces that the buffer will be delivered, and returned, `times`.
     fn share(&mut self, buffer: u32, times: u32);
-    /// Returns a buffer.
     fn give_back(&mut self, buffer: u32);
     fn bytes(&mut self, parcel: &Parcel) -> &mut [u8];
 }
 
-/// Next delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Deliver(Parcel),
     /// A delivery is due at this time, and none before.
     NotBefore(u64),
     Nothing,
-    /// No more deliveries.
     Ended,
 }
 

@@ -44,7 +44,6 @@ fn link(options: &NodeOptions, callback: Option<Callback>) -> Result<InmemLink> 
     Inmem.open(options)?.link(&LinkOptions { index: 0, callback })
 }
 
-/// Both ends in one thread.
 fn pair(options: &NodeOptions) -> (InmemLink, InmemLink) {
     let mut leader = link(options, None).unwrap();
     let mut other = link(&follower(options), None).unwrap();
@@ -127,7 +126,6 @@ fn a_stream_passes_a_full_queue_in_order() {
     }
 }
 
-/// Callback of a host that answers every message on its link.
 struct Echo {
     link: Mutex<Option<InmemLink>>,
 }
@@ -306,7 +304,6 @@ fn bad_settings_are_refused_by_probe_and_open() {
     assert_eq!(link(&huge, None).err().unwrap().status, Status::Limit);
 }
 
-/// Leader with `count` followers, all connected, in one thread.
 fn several(options: &NodeOptions, count: u32) -> (InmemLink, Vec<InmemLink>) {
     let options = NodeOptions { follower_count: count, ..options.clone() };
     let mut leader = link(&options, None).unwrap();

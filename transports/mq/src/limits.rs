@@ -23,7 +23,6 @@ impl Shape {
     }
 }
 
-/// Limits of one queue, and of all queues of this user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
     pub msg_max: u64,

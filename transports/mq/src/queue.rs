@@ -11,7 +11,6 @@ use tripmeter_abi::{Error, NodeOptions, Result, Role, Wait};
 /// The follower's first message; shorter than any packet.
 const HELLO: [u8; 1] = [0x54];
 
-/// Two queues, one written and one read.
 pub struct QueuePair {
     reader: Option<OwnedFd>,
     writer: Option<OwnedFd>,
@@ -53,7 +52,6 @@ impl Name {
         Ok(unsafe { OwnedFd::from_raw_fd(queue) })
     }
 
-    /// Opens the queue once it exists.
     fn open(&self, mode: i32, deadline: Deadline) -> Result<OwnedFd> {
         loop {
             // SAFETY: a NUL-terminated name.

@@ -38,7 +38,6 @@ fn patiently<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// [`Mq`] that waits for room.
 struct Patient;
 
 struct PatientNode(MqNode);

@@ -17,13 +17,9 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Error, NodeOptions, Result, Status, locked_version};
 
-/// Program of the embedded broker.
 const EMBEDDED: &str = "tripmeter_mqtt_broker";
-/// Mosquitto's password file, in the folder of a run.
 const MOSQUITTO_PASSWORDS: &str = "mosquitto.passwords";
-/// Longest time for a broker to start.
 const STARTING_TIME: Duration = Duration::from_secs(10);
-/// Longest time for a running broker to answer.
 const ANSWERING_TIME: Duration = Duration::from_millis(500);
 /// Attempts to find a free port: another process may take it before the broker does.
 const TRIES: u32 = 3;

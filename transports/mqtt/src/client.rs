@@ -26,12 +26,10 @@ const KEEP_ALIVE: Duration = Duration::from_secs(u16::MAX as u64);
 const NETWORK_TIME_S: u64 = 30;
 /// Longest time for a broker that we did not start to accept a client and its subscription.
 const ACCEPTING_TIME: Duration = Duration::from_secs(10);
-/// Bytes of a packet in addition to its payload.
 const PACKET_EXTRA_BYTES: usize = 1024;
 /// Requests that may wait for the event loop; rumqttc's own default.
 const MOST_REQUESTS: u16 = 10;
 
-/// Credentials and destination of a client.
 pub(crate) struct Identity {
     pub name: String,
     pub settings: Settings,
@@ -42,7 +40,6 @@ pub(crate) struct Identity {
 
 /// Meaning of an event of the loop.
 pub(crate) enum Heard {
-    /// A message arrived.
     Message(Publish),
     /// One of our messages was sent.
     Sent,
@@ -67,7 +64,6 @@ impl From<Event> for Heard {
     }
 }
 
-/// Client that is connected and subscribed.
 pub(crate) struct Client {
     runtime: Runtime,
     requests: AsyncClient,
@@ -115,7 +111,6 @@ impl Client {
         }
     }
 
-    /// Queue of messages to the loop.
     pub(crate) fn requests(&self) -> AsyncClient {
         self.requests.clone()
     }

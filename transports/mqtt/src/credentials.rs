@@ -13,14 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tripmeter_abi::{Error, Result, Status, UnauthorizedPeer};
 
-/// Files in the folder of a run.
 pub(crate) const AUTHORITY: &str = "authority.pem";
 pub(crate) const BROKER_CERTIFICATE: &str = "broker.pem";
 pub(crate) const BROKER_KEY: &str = "broker.key";
 const CLIENT_CERTIFICATE: &str = "client.pem";
 const CLIENT_KEY: &str = "client.key";
 const PASSWORD: &str = "password";
-/// User name of all clients of a run.
 pub(crate) const USER: &str = "tripmeter";
 
 /// Folder of the broker's own files; clients' files are in the folder that is copied to other hosts.
@@ -54,7 +52,6 @@ pub(crate) fn password(folder: &Path) -> Option<String> {
     fs::read_to_string(folder.join(PASSWORD)).ok()
 }
 
-/// Certificate and key, both as PEM.
 struct Identity {
     certificate: String,
     key: String,

@@ -22,6 +22,7 @@ use tripmeter_abi::{
     Wait, export_transport, os,
 };
 
+/// System `mqtt`.
 #[derive(Default)]
 pub struct Mqtt;
 

@@ -33,7 +33,6 @@ pub struct MqttLink {
     way: Way,
 }
 
-/// Driver of the connection.
 enum Way {
     Unconnected,
     /// By the thread that publishes and takes.
@@ -42,7 +41,6 @@ enum Way {
     Threaded(Threaded),
 }
 
-/// Topic and quality of service of all messages of a link.
 struct Publisher {
     topic: String,
     qos: QoS,
@@ -157,7 +155,6 @@ fn unconnected() -> Error {
     Error::failed("the link is not connected")
 }
 
-/// A payload in rumqttc's buffer.
 fn message(publish: &Publish) -> Message {
     Message { data: publish.payload.as_ptr(), length: publish.payload.len(), token: null_mut() }
 }

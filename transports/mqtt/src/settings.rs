@@ -46,7 +46,6 @@ pub(crate) struct Settings {
     pub is_undelayed: bool,
     /// End that starts the broker, or knows where it runs.
     pub holder: Role,
-    /// True if the broker is already running.
     pub is_running: bool,
     /// Address of a running broker, if not the leader's.
     pub host: Option<IpAddr>,
@@ -54,9 +53,7 @@ pub(crate) struct Settings {
     pub port: Option<u16>,
     /// Most messages that a client has sent without an acknowledgement, under QoS 1 and 2.
     pub in_flight: u16,
-    /// Messages that the broker keeps for a slow subscriber.
     pub queue: u64,
-    /// Largest message, in bytes.
     pub payload_bytes: u64,
 }
 

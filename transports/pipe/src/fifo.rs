@@ -155,7 +155,6 @@ fn page_bytes() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// Pages of a pipe of `bytes` bytes.
 fn pages_of(bytes: u64) -> u64 {
     bytes.next_power_of_two().div_ceil(page_bytes())
 }

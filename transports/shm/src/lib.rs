@@ -19,7 +19,6 @@ use tripmeter_abi::{
     Variant, Wait, kernel_version,
 };
 
-/// Messages in flight per direction.
 const DEPTH: std::ops::RangeInclusive<u64> = 2..=1024;
 
 /// Most followers of a link: each has a byte in the front page, and its own words.

@@ -11,7 +11,6 @@ use tripmeter_abi::{Error, Link, Loan, Message, NodeOptions, Result, Role, Statu
 /// Interval of looks for the follower.
 const CONNECT_STEP: Duration = Duration::from_micros(200);
 
-/// Link of one topic or client.
 pub struct ShmLink {
     producer: Option<Producer>,
     consumer: Option<Consumer>,

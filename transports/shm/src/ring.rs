@@ -17,12 +17,10 @@ pub(crate) const HEAD_BYTES: usize = size_of::<Head>();
 /// Spins between two readings of the clock.
 const SPINS: u32 = 256;
 
-/// A value on its own cache line.
 #[derive(Default)]
 #[repr(C, align(64))]
 struct Line<T>(T);
 
-/// Start of a chunk.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Head {
@@ -62,7 +60,6 @@ pub(crate) struct Place {
     pub(crate) peer_sleeps: bool,
 }
 
-/// Position in the circle of chunks.
 struct Cursor {
     chunk: *mut u8,
     first: *mut u8,

@@ -15,7 +15,6 @@ const CACHE_LINE: u64 = 64;
 /// Marks a complete segment of this layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"tripshm3");
 
-/// First page of a segment.
 #[repr(C, align(64))]
 struct Front {
     /// Stored last by the leader.
@@ -24,7 +23,6 @@ struct Front {
     stride: AtomicU64,
     leader_sleeps: AtomicU32,
     follower_sleeps: AtomicU32,
-    /// Number of followers that are ready.
     connected: AtomicU32,
     controls: Controls,
     /// 1 for each follower that tried to connect. Placed after the words that messages use, which keep their cache
@@ -42,7 +40,6 @@ struct Controls {
 const _: () = assert!(size_of::<Front>() as u64 <= PAGE);
 const CONTROLS_BYTES: u64 = size_of::<Controls>() as u64;
 
-/// Sizes of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
     /// Messages in flight per direction.
@@ -149,7 +146,6 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Number of followers that have joined.
     pub(crate) fn connected(&self) -> u64 {
         self.front().connected.load(Ordering::Acquire).into()
     }

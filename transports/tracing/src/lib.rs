@@ -21,9 +21,9 @@ use tripmeter_abi::{
     Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Result, Status, System, os,
 };
 
-/// Longest text.
 const MOST_PAYLOAD_BYTES: u64 = 64 << 20;
 
+/// System `tracing`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tracing;
 
@@ -47,6 +47,7 @@ impl System for Tracing {
     }
 }
 
+/// Settings of one process.
 pub struct TracingNode {
     options: NodeOptions,
     settings: Settings,

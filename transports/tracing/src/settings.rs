@@ -10,12 +10,9 @@ use tripmeter_abi::{
 /// `tracing_appender::non_blocking::DEFAULT_BUFFERED_LINES_LIMIT`
 const DEFAULT_BUFFERED_LINES: &str = "128000";
 
-/// Thread that writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The calling thread.
     Blocking,
-    /// A thread of tracing-appender.
     NonBlocking,
 }
 
@@ -30,7 +27,6 @@ pub(crate) struct Settings {
     pub target: Target,
     /// True if a full queue drops lines, false if it blocks the call.
     pub lossy: bool,
-    /// Capacity of the queue, in lines.
     pub buffered_lines: usize,
 }
 

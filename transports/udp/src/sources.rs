@@ -99,7 +99,6 @@ fn instruction(code: u32, k: u32) -> sock_filter {
     sock_filter { code: code as u16, jt: 0, jf: 0, k }
 }
 
-/// Accepts the whole datagram, or drops it.
 fn verdict(takes: bool) -> sock_filter {
     instruction(BPF_RET | BPF_K, if takes { u32::MAX } else { 0 })
 }

@@ -82,7 +82,6 @@ fn what_others_sent_before_the_link_had_its_peer_is_removed() {
     assert_eq!(link.take(0).unwrap_err().status, Status::Closed);
 }
 
-/// Packet of a one-byte message.
 fn packet(content: u8) -> Vec<u8> {
     [0_u32, 1, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).chain([content]).collect()
 }

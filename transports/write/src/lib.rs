@@ -8,7 +8,6 @@ use tripmeter_abi::{
     Status, System, Variant, Wait, kernel_version, os,
 };
 
-/// Longest line.
 const MOST_PAYLOAD_BYTES: u64 = 1 << 30;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,7 +68,6 @@ impl Node for WriteNode {
     }
 }
 
-/// A file or pipe, and a buffer for a line.
 pub struct WriteLink {
     file: File,
     path: PathBuf,

@@ -19,7 +19,6 @@ use zenoh::{Config, Session, Wait};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Longest silence of the other side.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Options {

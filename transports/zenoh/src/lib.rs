@@ -26,6 +26,7 @@ use tripmeter_abi::{
 /// Most bytes of a message under zenoh's default `max_message_size`.
 const MOST_BYTES: u64 = 1 << 30;
 
+/// System `zenoh`.
 #[derive(Default)]
 pub struct Zenoh;
 

@@ -127,7 +127,6 @@ impl Arrivals for Queued {
     }
 }
 
-/// Link over one kind of memory and one kind of arrivals.
 pub(crate) struct TypedLink<M, A> {
     meeting: Meeting,
     answer: Answer,

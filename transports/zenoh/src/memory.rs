@@ -14,11 +14,9 @@ use zenoh::shm::{
     AllocAlignment, GarbageCollect, OwnedShmBuf, PosixShmProviderBackend, ShmProvider, ShmProviderBuilder, ZShmMut,
 };
 
-/// Memory for one message at a time.
 pub(crate) trait Memory: Send {
     /// Lends writable memory of `length` bytes, aligned to 8.
     fn lend(&mut self, length: usize) -> Result<*mut u8>;
-    /// Passes the lent memory to zenoh.
     fn give(&mut self) -> Option<ZBytes>;
     fn discard(&mut self);
 }

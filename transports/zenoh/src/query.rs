@@ -57,7 +57,6 @@ struct Asking {
     answer: Answer,
     callback: Option<Callback>,
     memory: Heap,
-    /// Buffer for replies in pieces.
     room: Arc<Mutex<Vec<u8>>>,
     sleeps: bool,
     querier: Option<Querier<'static>>,
@@ -154,7 +153,6 @@ impl Link for Asking {
     }
 }
 
-/// Destination of queries.
 enum Queries {
     Queued(Queryable<FifoChannelHandler<Query>>),
     Called { _queryable: Queryable<()> },

@@ -9,9 +9,7 @@ use std::mem::offset_of;
 
 /// Size of the shortest description, up to the last field that every transport has.
 pub(super) const SHORTEST_DESCRIPTION: usize = offset_of!(tm_description, daemon) + size_of::<tm_str>();
-/// Most bytes of a text.
 const MOST_TEXT_BYTES: usize = 4096;
-/// Most entries of a list.
 const MOST_ENTRIES: usize = 256;
 /// Most bytes of the name of a daemon, which is part of a file name.
 const MOST_DAEMON_BYTES: usize = 100;

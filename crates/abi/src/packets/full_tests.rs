@@ -22,7 +22,6 @@ impl Pipe {
         self.0.lock().unwrap().iter().map(Vec::len).sum()
     }
 
-    /// Waits until there is no room for a packet.
     fn fill(&self) {
         while self.used() + PACKET <= ROOM {
             thread::yield_now();
@@ -106,7 +105,6 @@ fn content(message: &Message) -> u8 {
     bytes[0]
 }
 
-/// Next message, held.
 fn next(link: &mut AnyLink) -> Message {
     let deadline = Deadline::after(LONGEST_NS);
     loop {

@@ -13,7 +13,6 @@ use std::ptr;
 /// the next message. After a longer message, received bytes of the next one are kept and delivered first.
 pub struct StreamLink<E: Endpoint> {
     stream: ByteStream<E>,
-    /// Most bytes per send.
     packet: usize,
     next_id: u32,
     send: Buffer,
@@ -114,7 +113,6 @@ impl<E: Endpoint> ByteStream<E> {
         Ok(PREFIX_BYTES + prefix.total as usize)
     }
 
-    /// Moves received bytes of the next message to the front.
     #[cold]
     fn use_surplus(&mut self) -> Result<()> {
         // First its prefix, which gives the length of the rest.

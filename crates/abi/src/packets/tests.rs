@@ -106,7 +106,6 @@ fn send(link: &mut impl Link, length: usize, seed: u8) {
     assert!(link.publish(loan, u64::MAX).unwrap());
 }
 
-/// Message available now.
 fn take(link: &mut impl Link) -> Option<Vec<u8>> {
     let message = link.take(0).unwrap()?;
     // SAFETY: a message that is held.

@@ -5,7 +5,6 @@ use crate::figure::Figure;
 use crate::metric::Stream;
 use crate::pace::OfferedLoad;
 
-/// Writes a folder with a sub-experiment `a` that runs in round 1.
 fn folder(version: &str, trials: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let manifest = serde_json::json!({

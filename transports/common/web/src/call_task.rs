@@ -25,7 +25,9 @@ pub fn poll_waiting<B>(waiting: &mut Vec<Call<B>>, context: &mut Context<'_>) ->
     Poll::Pending
 }
 
+/// Connection of a client.
 pub trait Connection: Send + 'static {
+    /// Type of answers.
     type Answer: Body;
 
     /// Waits until another call can begin.

@@ -47,6 +47,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub enum RequestSink<B> {
     /// Queue from which they are taken, with their numbers.
     Queue(UnboundedSender<(u64, Arrived<B>)>),
+    /// The host itself.
     Host(Arc<Host<B>>),
 }
 
@@ -60,6 +61,7 @@ impl<B> Clone for RequestSink<B> {
 }
 
 impl<B: Body> RequestSink<B> {
+    /// Passes on a request with its number.
     pub fn put(&self, number: u64, arrived: Arrived<B>) {
         match self {
             // The receiver is gone only if the host has closed its end, and no longer answers.
@@ -79,6 +81,7 @@ pub struct Host<B> {
 }
 
 impl<B: Body> Host<B> {
+    /// Host whose first request has the number `first`.
     pub fn new(callback: Callback, first: u64) -> Self {
         let order = Mutex::new(Sequence::new(first));
         Self { callback, order, answer: Mutex::default(), failure: OnceLock::new() }

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 /// A received request, and the destination of its answer.
 pub struct Arrived<B> {
+    /// Body of the request.
     pub body: B,
     /// Dropping it means no answer.
     pub answer: oneshot::Sender<Bytes>,
@@ -21,6 +22,7 @@ pub struct Sequence<T> {
 }
 
 impl<T> Sequence<T> {
+    /// Sequence that starts at `first`.
     pub fn new(first: u64) -> Self {
         Self { early: BTreeMap::new(), next: first }
     }
@@ -50,6 +52,7 @@ pub struct Ordered<T> {
 }
 
 impl<T> Ordered<T> {
+    /// Receiver of items numbered from `first`.
     pub fn new(queue: UnboundedReceiver<(u64, T)>, first: u64) -> Self {
         Self { queue, sequence: Sequence::new(first) }
     }

@@ -30,6 +30,7 @@ const AUTHORITY: &str = "authority.der";
 const CERTIFICATE: &str = "certificate.der";
 const KEY: &str = "key.der";
 
+/// Name of the follower in its certificate.
 pub fn name() -> ServerName<'static> {
     ServerName::try_from(NAME).expect("a name of letters")
 }

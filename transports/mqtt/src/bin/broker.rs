@@ -17,11 +17,9 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 use tripmeter_abi::os;
 
-/// Bytes of a packet in addition to its payload.
 const PACKET_EXTRA_BYTES: usize = 1024;
 /// rumqttd also keeps forwarded messages, in parts that it drops whole.
 const PARTS: usize = 4;
-/// Smallest part.
 const LEAST_PART_BYTES: usize = 4 << 20;
 
 fn main() -> ExitCode {
