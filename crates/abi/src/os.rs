@@ -26,16 +26,11 @@ pub type Io = std::result::Result<usize, c_int>;
 
 /// Both directions of a connection, with one system call per call.
 pub trait Port: Send {
-    /// Sends bytes; a stream may send fewer than given.
-    ///
-    /// # Errors
-    /// `errno` of the system call.
+    /// Sends bytes; a stream may send fewer than given. Fails with the `errno` of the system call.
     fn send(&self, bytes: &[u8]) -> Io;
 
-    /// Receives at most as many bytes as `room` has; 0 at the end of a connection.
-    ///
-    /// # Errors
-    /// `errno` of the system call.
+    /// Receives at most as many bytes as `room` has; 0 at the end of a connection. Fails with the `errno` of the system
+    /// call.
     fn receive(&self, room: &mut [u8]) -> Io;
 }
 
@@ -87,10 +82,7 @@ pub trait Endpoint: Port {
     fn has_arrived(&self) -> bool;
 }
 
-/// Calls `write(2)`.
-///
-/// # Errors
-/// `errno` of the call.
+/// Calls `write(2)`; fails with its `errno`.
 #[inline]
 pub fn write(fd: RawFd, bytes: &[u8]) -> Io {
     // SAFETY: `bytes` is readable for its length; a bad descriptor is an error of the call, not undefined.
@@ -98,10 +90,7 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> Io {
     usize::try_from(sent).map_err(|_| errno())
 }
 
-/// Calls `read(2)`.
-///
-/// # Errors
-/// `errno` of the call.
+/// Calls `read(2)`; fails with its `errno`.
 #[inline]
 pub fn read(fd: RawFd, room: &mut [u8]) -> Io {
     // SAFETY: `room` is writable for its length; a bad descriptor is an error of the call, not undefined.
@@ -116,10 +105,7 @@ pub fn is_readable(fd: RawFd) -> bool {
     unsafe { libc::poll(&mut entry, 1, 0) == 1 }
 }
 
-/// Sets or clears `O_NONBLOCK`.
-///
-/// # Errors
-/// If `fcntl(2)` fails.
+/// Sets or clears `O_NONBLOCK` by `fcntl(2)`.
 pub fn set_nonblocking(fd: RawFd, on: bool) -> Result<()> {
     // SAFETY: F_GETFL and F_SETFL take and return integers only.
     let done = unsafe {

@@ -61,9 +61,6 @@ pub trait Node: Sized {
     type Link: Link;
 
     /// Opens a link.
-    ///
-    /// # Errors
-    /// If it cannot be opened.
     fn link(&mut self, options: &LinkOptions) -> Result<Self::Link>;
 }
 

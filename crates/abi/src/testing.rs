@@ -104,10 +104,7 @@ pub fn options<S: System>(system: &S, role: Role, case: &Case<'_>, scratch: &Scr
     }
 }
 
-/// Limits that `probe` reports for a case.
-///
-/// # Errors
-/// As [`System::probe`].
+/// Limits that `probe` reports for a case. Fails as [`System::probe`].
 pub fn probe<S: System>(system: &S, case: &Case<'_>) -> Result<Limits> {
     let scratch = Scratch::new();
     let found = system.probe(&options(system, Role::Leader, case, &scratch));
@@ -142,10 +139,7 @@ impl<L: Link> End<L> {
         self.link.release(message);
     }
 
-    /// Next message, or the error of the transport.
-    ///
-    /// # Errors
-    /// As [`Link::take`].
+    /// Next message, or the error of the transport. Fails as [`Link::take`].
     pub fn receive(&mut self) -> Result<crate::Message> {
         let start = Instant::now();
         loop {

@@ -213,13 +213,8 @@ pub struct JudgedFigure {
 }
 
 impl JudgedFigure {
-    /// Judges all figures together, each with the values of both sides and their largest errors.
-    ///
-    /// # Errors
-    /// As [`compare`].
-    ///
-    /// # Panics
-    /// As [`compare`].
+    /// Judges all figures together, each with the values of both sides and their largest errors. Fails and panics as
+    /// [`compare`].
     pub fn all(cells: Vec<(FigureAddress, [Vec<f64>; 2], [f64; 2])>, question: &Question) -> Result<Vec<Self>, Error> {
         let (addresses, sides): (Vec<FigureAddress>, Vec<Sides>) = cells
             .into_iter()
@@ -300,10 +295,7 @@ pub struct ByRuns {
 }
 
 impl ByRuns {
-    /// Compares the whole rounds of both sides in every selected figure that both have.
-    ///
-    /// # Errors
-    /// As [`compare`].
+    /// Compares the whole rounds of both sides in every selected figure that both have. Fails as [`compare`].
     pub fn new(
         [reference, results]: [&JudgedResults; 2],
         selection: &Selection,

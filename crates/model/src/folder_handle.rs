@@ -48,18 +48,12 @@ impl FolderIdentity {
 }
 
 impl FolderHandle {
-    /// Opens an existing folder; refuses a link.
-    ///
-    /// # Errors
-    /// If there is no such folder.
+    /// Opens an existing folder; fails if it is missing, or a link.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), opened: opened(path)?, parent: None })
     }
 
-    /// Opens a folder that the user names, which may be a link.
-    ///
-    /// # Errors
-    /// If there is no such folder.
+    /// Opens an existing folder that the user names, which may be a link.
     pub fn open_named(path: &Path) -> io::Result<Self> {
         Self::open(&path.canonicalize()?)
     }
@@ -115,10 +109,8 @@ impl FolderHandle {
         }
     }
 
-    /// Path of a file in the folder, for this process; valid even if the folder is renamed.
-    ///
-    /// # Errors
-    /// As [`FolderHandle::check`].
+    /// Path of a file in the folder, for this process; valid even if the folder is renamed. Fails as
+    /// [`FolderHandle::check`].
     pub fn at(&self, name: &str) -> Result<PathBuf, FolderGone> {
         self.check()?;
         Ok(self.descriptor().join(name))

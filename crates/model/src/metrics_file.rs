@@ -22,20 +22,14 @@ pub const HEADER: [&str; 10] = [
     "high",
 ];
 
-/// Header, with its line break.
-///
-/// # Errors
-/// None in practice: writes go to memory.
+/// Header, with its line break; never fails in practice, as writes go to memory.
 pub fn header() -> io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(HEADER)?;
     writer.into_inner().map_err(|error| error.into_error())
 }
 
-/// Rows of the trials of a payload.
-///
-/// # Errors
-/// As [`header`].
+/// Rows of the trials of a payload; never fails in practice, as [`header`].
 pub fn rows(of: &SubExperimentResult, cell: &PayloadResult) -> io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for trial in cell.flat_trials() {

@@ -55,11 +55,8 @@ pub fn clopper_pearson(events: u64, n: u64, alpha: f64) -> Interval {
     Interval { low: clopper_pearson_lower(events, n, alpha / 2.0), high: clopper_pearson_upper(events, n, alpha / 2.0) }
 }
 
-/// One-sided upper bound of a rate: the true one is above it with probability `alpha` at most. Without an event it
-/// is close to 3 / n for alpha = 0.05.
-///
-/// # Panics
-/// As [`clopper_pearson`].
+/// One-sided upper bound of a rate: the true one is above it with probability `alpha` at most. Without an event it is
+/// close to 3 / n for alpha = 0.05. Panics as [`clopper_pearson`].
 pub fn clopper_pearson_upper(events: u64, n: u64, alpha: f64) -> f64 {
     check(events, n, alpha);
     if events == n {
@@ -68,10 +65,8 @@ pub fn clopper_pearson_upper(events: u64, n: u64, alpha: f64) -> f64 {
     bisect(events as f64 / n as f64, 1.0, |rate| cdf(events, n, rate) > alpha)
 }
 
-/// One-sided lower bound of a rate: the true one is below it with probability `alpha` at most.
-///
-/// # Panics
-/// As [`clopper_pearson`].
+/// One-sided lower bound of a rate: the true one is below it with probability `alpha` at most. Panics as
+/// [`clopper_pearson`].
 pub fn clopper_pearson_lower(events: u64, n: u64, alpha: f64) -> f64 {
     check(events, n, alpha);
     if events == 0 {

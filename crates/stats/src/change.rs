@@ -10,7 +10,7 @@
 //! - Equivalence, separately: p = 2 max(P(ratio <= 1 - m), P(ratio >= 1 + m)) (two one-sided tests).
 //!
 //! So at most the share q of the verdicts `regressed` and `improved` together is expected to be wrong, and of
-//! `equivalent` alike. This holds for independent or positively dependent comparisons; a single one has an interval at
+//! `equivalent` as well. This holds for independent or positively dependent comparisons; a single one has an interval at
 //! q. With [`Control::Fwer`] every interval is made at q / M instead (Bonferroni). Then the probability of any wrong
 //! verdict is at most q for changes, and for equivalence, whatever the dependence.
 //!

@@ -23,11 +23,8 @@ pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// Number of tests that Benjamini and Hochberg's procedure rejects at the false discovery rate `q`: the largest R
-/// such that R p-values are at most R q / n. Those are exactly the rejected ones.
-///
-/// # Panics
-/// As [`benjamini_hochberg`].
+/// Number of tests that Benjamini and Hochberg's procedure rejects at the false discovery rate `q`: the largest R such
+/// that R p-values are at most R q / n. Those are exactly the rejected ones. Panics as [`benjamini_hochberg`].
 pub fn discoveries(p: &[f64], q: f64) -> usize {
     let order = ascending(p);
     let is_within = |rank: &usize| p[order[rank - 1]] <= level_of(*rank, p.len(), q);
@@ -40,10 +37,7 @@ pub fn level_of(discoveries: usize, n: usize, q: f64) -> f64 {
 }
 
 /// Bonferroni's adjusted p-values: each times the number of tests. Unlike Holm's they match simultaneous intervals,
-/// each at alpha / n.
-///
-/// # Panics
-/// As [`benjamini_hochberg`].
+/// each at alpha / n. Panics as [`benjamini_hochberg`].
 pub fn bonferroni(p: &[f64]) -> Vec<f64> {
     assert_are_probabilities(p);
     p.iter().map(|p_value| (p_value * p.len() as f64).min(1.0)).collect()

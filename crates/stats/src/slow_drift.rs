@@ -41,13 +41,7 @@ pub struct Changes {
     pub drifts: Vec<SlowDrift>,
 }
 
-/// Steps and slow drifts of a series; arguments as for [`change_points`].
-///
-/// # Errors
-/// As [`change_points`].
-///
-/// # Panics
-/// As [`change_points`].
+/// Steps and slow drifts of a series; arguments as for [`change_points`]. Fails and panics as [`change_points`].
 pub fn changes(values: &[f64], breaks: &[usize], known: &[usize], options: &StepOptions) -> Result<Changes, Error> {
     let mut steps = change_points(values, breaks, known, options)?;
     let logarithms = logarithms("only", values)?;

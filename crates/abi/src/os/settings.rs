@@ -38,10 +38,8 @@ pub fn check_payload(options: &NodeOptions, limit: u64) -> Result<()> {
     Err(Error::new(Status::Limit, format!("payload of {wanted} bytes, {limit} at most with these settings")))
 }
 
-/// Value of a setting that is a number of bytes or `word`; `None` for the word, which is also the default.
-///
-/// # Errors
-/// As [`NodeOptions::number`].
+/// Value of a setting that is a number of bytes or `word`; `None` for the word, which is also the default. Fails as
+/// [`NodeOptions::number`].
 pub fn number_or(
     options: &NodeOptions,
     name: &str,

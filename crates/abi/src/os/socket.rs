@@ -144,9 +144,6 @@ pub fn socket(domain: c_int, kind: c_int) -> Result<OwnedFd> {
 }
 
 /// Calls `bind(2)`.
-///
-/// # Errors
-/// If the call fails.
 pub fn bind(socket: &OwnedFd, address: &SocketAddress) -> Result<()> {
     // SAFETY: the address is valid for its length.
     let done = unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr(), address.length) };
@@ -154,18 +151,12 @@ pub fn bind(socket: &OwnedFd, address: &SocketAddress) -> Result<()> {
 }
 
 /// Calls `listen(2)`.
-///
-/// # Errors
-/// If the call fails.
 pub fn listen(socket: &OwnedFd) -> Result<()> {
     // SAFETY: integers only.
     if unsafe { libc::listen(socket.as_raw_fd(), 8) } == 0 { Ok(()) } else { Err(Error::last_os("listening")) }
 }
 
-/// Address that a socket is bound to.
-///
-/// # Errors
-/// If `getsockname(2)` fails.
+/// Address that a socket is bound to, by `getsockname(2)`.
 pub fn local_address(socket: &OwnedFd) -> Result<SocketAddress> {
     let mut address = SocketAddress::empty();
     // SAFETY: the address is writable for its length.
@@ -224,10 +215,7 @@ pub fn connect(socket: &OwnedFd, address: &SocketAddress, deadline: Deadline) ->
     }
 }
 
-/// Creates a socket of `kind`, in the family of the node's address.
-///
-/// # Errors
-/// As [`socket()`] and [`bind`].
+/// Creates a socket of `kind`, in the family of the node's address. Fails as [`socket()`] and [`bind`].
 pub fn internet_socket(options: &NodeOptions, kind: c_int) -> Result<OwnedFd> {
     let domain = if options.address().is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     socket(domain, kind)
@@ -245,10 +233,7 @@ pub fn bind_to_address(options: &NodeOptions, socket: &OwnedFd) -> Result<()> {
     })
 }
 
-/// Value of an integer socket option.
-///
-/// # Errors
-/// If `getsockopt(2)` fails.
+/// Value of an integer socket option, by `getsockopt(2)`.
 pub fn socket_option(socket: &OwnedFd, level: c_int, name: c_int) -> Result<c_int> {
     let (mut value, mut length) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
     // SAFETY: value and length are writable and agree.
@@ -256,10 +241,7 @@ pub fn socket_option(socket: &OwnedFd, level: c_int, name: c_int) -> Result<c_in
     if done == 0 { Ok(value) } else { Err(Error::last_os("reading a socket option")) }
 }
 
-/// Sets an integer socket option.
-///
-/// # Errors
-/// If `setsockopt(2)` fails.
+/// Sets an integer socket option by `setsockopt(2)`.
 pub fn set_socket_option(socket: &OwnedFd, level: c_int, name: c_int, value: c_int) -> Result<()> {
     let length = size_of::<c_int>() as libc::socklen_t;
     // SAFETY: value is readable and its length right.
