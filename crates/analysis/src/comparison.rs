@@ -115,8 +115,8 @@ pub struct ByThreshold {
 
 impl ByThreshold {
     /// Compares every selected figure. It fails if result > reference * (1 + threshold), or, where higher is better, if
-    /// result < reference / (1 + threshold). It is inconclusive, and does not fail, if clock errors leave it open, or
-    /// if a percentile that would pass has too few samples for an upper bound.
+    /// result < reference / (1 + threshold). If clock errors leave it open, or a percentile that would
+    /// pass has too few samples for an upper bound, it is inconclusive, and does not fail.
     pub fn new([reference, results]: [&JudgedResults; 2], selection: &Selection, threshold: f64) -> Self {
         let tables = [reference, results].map(JudgedResults::table);
         let [of_reference, of_results] = tables.each_ref().map(|table| selection.select(table));

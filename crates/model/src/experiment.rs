@@ -16,7 +16,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenSamplesAbove {
-    /// For payloads larger than this, as [`crate::payload::parse_list`] reads one.
+    /// Size above which this number applies, as [`crate::payload::parse_list`] reads one.
     pub payload: String,
     /// Round trips per payload.
     pub samples: u64,

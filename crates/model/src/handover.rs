@@ -40,7 +40,7 @@ pub enum ModeChange {
 }
 
 impl ModeChange {
-    /// For people.
+    /// Description for people.
     pub fn as_str(self) -> &'static str {
         match self {
             ModeChange::Moved => "other cores, or siblings of one",

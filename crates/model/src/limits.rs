@@ -41,7 +41,7 @@ impl FigureLimits {
     /// Reads a file; ignores other columns.
     ///
     /// # Errors
-    /// If it cannot be read, a column is missing, a value is wrong for its column, a figure has no better
+    /// If it cannot be read, or a column is missing; if a value is wrong for its column, a figure has no better
     /// direction, or an address occurs twice.
     pub fn read(path: &Path) -> Result<Self, FileError> {
         Self::parse(path, &file::read(path, MOST_BYTES)?)

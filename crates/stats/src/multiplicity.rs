@@ -3,8 +3,8 @@
 //! Each function takes the p-values of all tests, including those that found nothing, and returns adjusted ones in
 //! the same order. An adjusted p-value is compared with the wanted rate as an ordinary one is with a level.
 
-/// Benjamini and Hochberg's adjusted p-values. Of the tests with at most q, the expected share of wrong ones is at
-/// most q (false discovery rate), if tests are independent or positively dependent.
+/// Benjamini and Hochberg's adjusted p-values. Of the tests with at most q, the expected share of wrong ones is at most
+/// q (false discovery rate). Tests must be independent or positively dependent.
 ///
 /// # Panics
 /// If a p-value is not 0 to 1.

@@ -1,7 +1,8 @@
 //! Number of runs needed to detect a change, and smallest change that a number of runs detects.
 //!
-//! A change is detected if the interval of the ratio lies beyond the margin. With s the standard deviation of log
-//! ratios and d the distance in logarithms from the change to the margin, n values (pairs) have the wanted power if
+//! A change is detected if the interval of the ratio lies beyond the margin. Let s be the standard deviation of log
+//! ratios, and d the distance in logarithms from the change to the margin. Then n values (pairs) have the wanted power
+//! if
 //!
 //! ```text
 //! n >= (t(1 - alpha' / 2, n - 1) + t(power, n - 1))^2  s^2 / (E d^2),     alpha' = alpha / comparisons
@@ -13,8 +14,8 @@
 //! suits a single change among them; several need fewer runs.
 //!
 //! The formula is too optimistic where n is near the smallest number that has an interval at the level: nearly all
-//! pairs must agree then. Below twice that number, d / s is simulated instead. It is the wanted quantile of the
-//! distance from the truth to the lower end of the interval, over 2,000 sets of normal values with a fixed seed.
+//! pairs must agree then. Below twice that number, d / s is simulated instead, over 2,000 sets of normal values with a
+//! fixed seed. It is the wanted quantile of the distance from the truth to the lower end of the interval.
 //!
 //! # Source
 //! The iterated approximation of the power of Student's test, e.g. Julious (2010), "Sample Sizes for Clinical Trials",

@@ -10,7 +10,7 @@ use crate::rounds::ALPHA;
 pub struct Proportion {
     /// Number of events.
     pub events: u64,
-    /// Number of all.
+    /// Number of all possible events.
     pub of: u64,
 }
 
@@ -26,8 +26,8 @@ impl Proportion {
 /// For one round, or without losses, it is Clopper and Pearson's of all rounds together. That assumes independent
 /// losses: bursts make it too narrow, also as a bound of an unseen loss.
 ///
-/// Otherwise it spans the shares of all rounds. It contains the median share with a probability of at least 1 -
-/// 2^(1 - rounds), for any distribution, and always the share of all rounds together. With fewer than six rounds
+/// Otherwise it spans the shares of all rounds, and always contains that of all rounds together. It contains the median
+/// share of rounds with a probability of at least 1 - 2^(1 - rounds), for any distribution. With fewer than six rounds
 /// both ends are infinite.
 ///
 /// # Source

@@ -75,8 +75,8 @@ pub struct Comparison {
 /// within their errors; otherwise they are inconclusive.
 ///
 /// # Errors
-/// If a side has no run, a figure is below 0 by more than its error, or 0 in a pair, or the numbers of paired runs
-/// differ.
+/// If a side has no run, or the numbers of paired runs differ; if a figure is below 0 by more than its error, or 0 in a
+/// pair.
 ///
 /// # Panics
 /// If a number of the question is out of range.

@@ -1,10 +1,10 @@
 //! Difference between two sets of runs: the Hodges-Lehmann estimate, its interval, and the p-values of the matching
 //! rank tests.
 //!
-//! All come from one sorted list, the differences of all pairs (or the averages of all pairs of one set). The
-//! estimate is its median, the ends of the interval are two of its values, and a p-value counts those on one side
-//! of a bound. So interval and p-value always agree: the lower end is above a bound exactly if the test against
-//! that bound has p <= alpha / 2.
+//! All come from one sorted list, the differences of all pairs (or the averages of all pairs of one set). The estimate
+//! is its median, and the ends of the interval are two of its values. A p-value counts those on one side of a bound. So
+//! interval and p-value always agree: the lower end is above a bound exactly if the test against that bound has p <=
+//! alpha / 2.
 //!
 //! Equal values, and pairs without a difference, count against a change: p-values and intervals become larger than
 //! with any other treatment. Nothing is dropped.

@@ -135,8 +135,8 @@ fn lockable_bytes() -> Option<u64> {
     (!may_lock_more).then_some(limit.rlim_cur)
 }
 
-/// Largest message, in bytes, for which all chunks of both directions fit into free shared memory, and into
-/// lockable memory, as zenoh locks all of it. Fails if the system does not report the free space.
+/// Largest message, in bytes, for which all chunks of both directions fit into free shared and lockable memory: zenoh
+/// locks all of it. Fails if the system does not report the free space.
 pub(crate) fn largest_payload_bytes(options: &NodeOptions) -> Result<u64> {
     let chunks = 2 * chunks(options.pattern) * u64::from(options.link_count.max(1));
     // The sender maps one share, each peer that answers another.
