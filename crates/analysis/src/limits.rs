@@ -89,8 +89,7 @@ pub struct DerivedLimits {
 }
 
 impl DerivedLimits {
-    /// Limits at the `p` quantile of each figure over all runs that have it; where higher is better, at the quantile 1
-    /// - `p`.
+    /// Limits at the `p` quantile of each figure over all runs that have it; where higher is better, at the `1-p` one.
     ///
     /// # Errors
     /// Run and address of a figure that is not finite.
