@@ -44,7 +44,7 @@ impl LimitRun {
             let name = if rounds > 1 { format!("{name}/round-{round:02}") } else { name.to_owned() };
             Self { name, figures: selected.iter().filter_map(figure).collect() }
         };
-        // Rounds of a partial folder keep their numbers.
+        // A single round keeps its number.
         let mut numbers: Vec<u32> = results.manifest.sub_experiments.iter().map(|result| result.round).collect();
         numbers.sort_unstable();
         numbers.dedup();

@@ -26,7 +26,7 @@ impl Sched {
         *self == Sched::Other
     }
 
-    /// Scheduling that a thread with this one cannot preempt.
+    /// Scheduling of a thread that one with `self` cannot keep from running.
     #[must_use]
     pub fn above(self) -> Self {
         match self {

@@ -71,7 +71,7 @@ impl OfferedLoad {
         if let OfferedLoad::Burst(burst) = self { Some(*burst) } else { None }
     }
 
-    /// Shortest time between due times, in nanoseconds; 0 if other things determine them.
+    /// Period of messages, or of bursts, in nanoseconds; 0 if other things determine it.
     pub fn gap_ns(&self) -> f64 {
         match self {
             OfferedLoad::Rate { hz } => 1e9 / hz,

@@ -220,7 +220,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Fills chunks with data that memory compression or merging cannot share, and marks them free.
+    /// Fills chunks with contents that no memory saving can share, and marks them free.
     fn fill(&self) {
         let front_bytes = self.geometry.front_bytes() as usize;
         let words = (self.geometry.bytes() as usize - front_bytes) / size_of::<u64>();
