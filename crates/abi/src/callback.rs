@@ -1,4 +1,3 @@
-//! Callback of the host for wait `callback`.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::{Message, raw};

@@ -1,5 +1,3 @@
-//! Pace of a client's calls.
-
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -1,5 +1,3 @@
-//! Tables that are printed at the end of a run.
-
 use serde::{Deserialize, Serialize};
 
 /// Table that is printed at the end of a run.

@@ -231,8 +231,8 @@ impl NumberOf {
         self.1 == Statistic::N || self.0.unit() == Unit::Count
     }
 
-    /// Refuses a count above [`MOST_COUNT`]. Cycles and instructions of many threads in a month exceed it, and need not be
-    /// whole numbers.
+    /// Refuses a count above [`MOST_COUNT`]. Cycles and instructions of many threads in a month exceed it, and are not
+    /// counted as whole numbers.
     fn refuse_large<E: de::Error>(&self, value: u64) -> Result<(), E> {
         let is_bounded = self.is_count() && !matches!(self.0, Figure::Cycles | Figure::Instructions);
         if is_bounded && value > MOST_COUNT { Err(E::custom(count::too_large(value))) } else { Ok(()) }

@@ -1,5 +1,3 @@
-//! Errors of values that a method cannot use.
-
 /// Values that a method cannot use.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum Error {

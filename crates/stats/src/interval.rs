@@ -1,5 +1,3 @@
-//! Confidence interval of a figure.
-
 /// Interval from `low` to `high`, inclusive, in the unit of the figure; `low <= high`. An infinite end is unbounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {

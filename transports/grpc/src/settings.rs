@@ -1,5 +1,3 @@
-//! Settings of a run for tonic.
-
 use tripmeter_abi::os;
 use tripmeter_abi::{Description, NodeOptions, Result};
 

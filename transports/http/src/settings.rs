@@ -1,5 +1,3 @@
-//! Settings of a run for hyper.
-
 use tripmeter_abi::os;
 use tripmeter_abi::{Description, Error, NodeOptions, Result, Status};
 

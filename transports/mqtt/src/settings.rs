@@ -1,5 +1,3 @@
-//! Settings, read and checked.
-
 use rumqttc::QoS;
 use std::net::IpAddr;
 use tripmeter_abi::{Error, Names, NodeOptions, Result, Role, Setting, Status, os};

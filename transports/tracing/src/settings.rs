@@ -1,5 +1,3 @@
-//! Capabilities and settings.
-
 use tripmeter_abi::{
     Description, Error, Names, NodeOptions, Path, Pattern, Result, Role, Setting, Status, Variant, Wait, os,
 };

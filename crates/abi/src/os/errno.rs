@@ -1,5 +1,3 @@
-//! Errors of system calls.
-
 use crate::Error;
 use std::ffi::c_int;
 use std::io;

@@ -1,5 +1,3 @@
-//! Checks of a node's options.
-
 use crate::{Description, Error, NodeOptions, Result, Status};
 
 /// Refuses options beyond a transport with one follower per link.

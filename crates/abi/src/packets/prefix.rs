@@ -1,5 +1,3 @@
-//! Prefix of a packet, or of a message of a stream.
-
 /// Bytes before each packet, or before each message of a stream.
 pub const PREFIX_BYTES: usize = 16;
 
