@@ -1,4 +1,4 @@
-//! Tells the versions of the crates that are measured, as the lock file has them.
+//! Passes on the versions of the measured crates, from the lock file.
 
 use std::path::Path;
 

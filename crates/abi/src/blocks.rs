@@ -1,11 +1,11 @@
-//! Where a message is written before a library gets it, without a copy.
+//! Blocks in which a message is written before a library gets it without a copy.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::{Error, Loan, Result, Status};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Blocks of the heap, each used again once the library has let go of it; there are as many as messages are under way.
+/// Heap blocks, each reused once the library has released it; as many as messages in flight.
 pub struct Blocks {
     blocks: Vec<Arc<HeapBlock>>,
     block_bytes: usize,
@@ -14,7 +14,7 @@ pub struct Blocks {
 
 struct HeapBlock(Vec<u64>);
 
-/// The front of a block: the bytes of a message, which its owner may keep as long as it likes.
+/// Start of a block with the bytes of a message, which its owner may keep as long as it likes.
 pub struct Lent {
     block: Arc<HeapBlock>,
     length: usize,
@@ -29,7 +29,7 @@ impl AsRef<[u8]> for Lent {
 }
 
 impl Blocks {
-    /// For messages of that many bytes at most; the first block is there.
+    /// Allocates the first block, for messages of at most `block_bytes`.
     pub fn new(block_bytes: u64) -> Self {
         let mut blocks = Self { blocks: Vec::new(), block_bytes: block_bytes as usize, lent: None };
         blocks.add();
@@ -37,7 +37,7 @@ impl Blocks {
     }
 
     fn add(&mut self) {
-        // Written, so that the pages are there before the first message.
+        // Written, so that its pages are mapped before the first message.
         self.blocks.push(Arc::new(HeapBlock(vec![1; self.block_bytes.div_ceil(8).max(1)])));
     }
 
@@ -49,7 +49,7 @@ impl Blocks {
         })
     }
 
-    /// Writable memory of that many bytes, aligned to 8.
+    /// Lends writable memory of `length` bytes, aligned to 8.
     ///
     /// # Errors
     /// [`Status::Limit`] beyond the size of a block.
@@ -69,16 +69,16 @@ impl Blocks {
         Ok(Loan { data, length, token: null_mut() })
     }
 
-    /// What was lent.
+    /// Lent memory, to pass to the library.
     ///
     /// # Errors
-    /// If nothing is.
+    /// If nothing is lent.
     #[inline]
     pub fn give(&mut self) -> Result<Lent> {
         self.lent.take().ok_or_else(|| Error::failed("nothing is on loan"))
     }
 
-    /// Forgets what was lent.
+    /// Takes the lent memory back.
     pub fn discard(&mut self) {
         self.lent = None;
     }

@@ -1,10 +1,9 @@
-//! Function of the host for wait `callback`.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::{Message, raw};
 use std::ffi::c_void;
 
-/// Function of the host for wait `callback`.
+/// Callback of the host for wait `callback`.
 #[derive(Clone, Copy)]
 pub struct Callback {
     /// The function.
@@ -19,7 +18,7 @@ unsafe impl Send for Callback {}
 unsafe impl Sync for Callback {}
 
 impl Callback {
-    /// Hands a message to the host; the message stays the transport's.
+    /// Passes a message to the host; the transport keeps its ownership.
     pub fn call(&self, message: &Message) {
         // SAFETY: the host keeps function and context valid until the link is closed.
         unsafe { (self.function)(self.context, message) }

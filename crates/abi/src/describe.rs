@@ -1,11 +1,11 @@
-//! What a transport says of itself.
+//! Self-description of a transport.
 
 use crate::raw;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Declares an enum of words: one spelling each, for files, flags and display, and one number in the C interface.
+/// Declares an enum of words, each with one spelling for files, flags and display, and one number in the C interface.
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $code:expr => $word:literal,)+ }) => {
         $(#[$meta])*
@@ -14,25 +14,25 @@ macro_rules! words {
         pub enum $name { $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)+ }
 
         impl $name {
-            /// All of them, in the header's order.
+            /// All of them, in the order of the header.
             pub const ALL: &'static [$name] = &[$($name::$variant,)+];
 
-            /// The word used in files, flags and tables.
+            /// Word in files, flags and tables.
             pub fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $word,)+ }
             }
 
-            /// The number in the C interface.
+            /// Number in the C interface.
             pub const fn code(self) -> u32 {
                 match self { $($name::$variant => $code,)+ }
             }
 
-            /// The word of a number of the C interface.
+            /// Word for a number of the C interface.
             pub fn from_code(code: u32) -> Option<Self> {
                 Self::ALL.iter().copied().find(|word| word.code() == code)
             }
 
-            /// Those whose bits are set.
+            /// Words whose bits are set.
             pub fn from_bits(bits: u32) -> Vec<Self> {
                 Self::ALL.iter().copied().filter(|word| bits & word.code() != 0).collect()
             }
@@ -135,45 +135,45 @@ words! {
     }
 }
 
-/// One way of a system.
+/// Variant of a system.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Variant {
-    /// The name after the slash.
+    /// Name after the slash.
     pub name: String,
-    /// One line for people.
+    /// One-line description for people.
     pub summary: String,
-    /// What the payload travels through, as claimed; the host checks it.
+    /// Claimed path of the payload, which the host checks.
     pub path: Path,
-    /// Patterns it can carry.
+    /// Patterns that it can carry.
     pub patterns: Vec<Pattern>,
-    /// Ways it can wait.
+    /// Wait strategies that it supports.
     pub waits: Vec<Wait>,
-    /// A loan is shared with the receiver.
+    /// True if a loan is shared with the receiver.
     pub zero_copy: bool,
-    /// A message may be lost without an error.
+    /// True if a message may be lost without an error.
     pub lossy: bool,
-    /// Can cross hosts.
+    /// True if it can cross hosts.
     pub remote: bool,
-    /// Can authenticate or encrypt.
+    /// True if it can authenticate or encrypt.
     pub secure: bool,
-    /// Leader and follower must be two threads of one process.
+    /// True if leader and follower must be two threads of one process.
     pub same_process: bool,
-    /// Delivery depends on threads of the system.
+    /// True if delivery depends on threads of the system.
     pub own_threads: bool,
-    /// One link reaches more than one follower.
+    /// True if one link reaches more than one follower.
     pub fan_out: bool,
-    /// Under `block`, calls have no time-out of their own; the host interrupts an overdue one with a signal.
+    /// True if calls under `block` have no time-out of their own; the host interrupts an overdue one with a signal.
     pub interrupt: bool,
-    /// Under `channel`, several links of the leader may publish on one topic.
+    /// True if several links of the leader may publish on one topic under `channel`.
     #[serde(default)]
     pub publishers: bool,
-    /// Messages go through a third process, with which both sides are connected by TCP at the same address.
+    /// True if messages go through a third process, to which both sides connect by TCP at one address.
     #[serde(default)]
     pub broker: bool,
 }
 
 impl Variant {
-    /// A variant with no special property, which carries `pingpong`, waiting by `poll` or `block`.
+    /// Variant without special properties, which carries `pingpong` and waits by `poll` or `block`.
     pub fn new(name: &str, summary: &str, path: Path) -> Self {
         Self {
             name: name.to_owned(),
@@ -214,24 +214,24 @@ impl Variant {
     }
 }
 
-/// One setting, given as `?name=value` behind a transport.
+/// Setting, given as `?name=value` after a transport.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setting {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The value if none is given.
+    /// Default value.
     pub default: String,
-    /// The values allowed, for people.
+    /// Allowed values, for people.
     pub values: String,
-    /// One line for people.
+    /// One-line description for people.
     pub summary: String,
-    /// What its value names; `None` if the transport is older than this declaration.
+    /// Object that its value names; `None` for transports older than this declaration.
     #[serde(default)]
     pub names: Option<Names>,
 }
 
 impl Setting {
-    /// A setting with its default, the values allowed, and what they name.
+    /// Setting with its default, allowed values, and what they name.
     pub fn new(name: &str, default: &str, values: &str, summary: &str, names: Names) -> Self {
         let [name, default, values, summary] = [name, default, values, summary].map(str::to_owned);
         Self { name, default, values, summary, names: Some(names) }
@@ -243,44 +243,44 @@ impl Setting {
     }
 }
 
-/// What a transport is.
+/// Description of a transport.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Description {
-    /// The name before the slash.
+    /// Name before the slash.
     pub system: String,
-    /// One line for people.
+    /// One-line description for people.
     pub summary: String,
     /// Version of the transport itself.
     pub version: String,
-    /// Version of the library or kernel it drives, as found at run time.
+    /// Version of the library or kernel that it drives, as found at run time.
     pub system_version: String,
-    /// Its ways; the first is the default. Never empty.
+    /// Variants, never empty; the first is the default.
     pub variants: Vec<Variant>,
-    /// Its settings.
+    /// Settings.
     pub settings: Vec<Setting>,
-    /// The daemon it needs, if any.
+    /// Daemon that it needs, if any.
     pub daemon: Option<String>,
 }
 
 impl Description {
-    /// The setting of that name.
+    /// Setting of this name.
     pub fn setting(&self, name: &str) -> Option<&Setting> {
         self.settings.iter().find(|setting| setting.name == name)
     }
 
-    /// The variant of that name.
+    /// Variant of this name.
     pub fn variant(&self, name: &str) -> Option<&Variant> {
         self.variants.iter().find(|variant| variant.name == name)
     }
 }
 
-/// Release of the running kernel, e.g. `Linux 6.1.0`: the system version of what the kernel itself provides.
+/// Release of the running kernel, e.g. `Linux 6.1.0`: the system version of transports by the kernel itself.
 pub fn kernel_version() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("Linux {}", release.trim())
 }
 
-/// Version of a crate as a `Cargo.lock` has it: of the library that a plugin is built with.
+/// Version of a crate in a `Cargo.lock`, for the library that a plugin is built with.
 pub fn locked_version<'a>(lock: &'a str, name: &str) -> &'a str {
     lock.split_once(&format!("name = \"{name}\"\nversion = \""))
         .and_then(|(_, rest)| rest.split_once('"'))

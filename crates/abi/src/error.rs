@@ -4,14 +4,13 @@ use crate::raw;
 use std::any::Any;
 use std::fmt;
 
-/// What is quoted of the message of a panic, in characters.
 const MOST_CHARACTERS: usize = 200;
 
-/// Why a call failed; the classes of the C header.
+/// Class of an error, as in the C header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// The peer has gone.
+    /// The peer is gone.
     Closed,
     /// A library, device or kernel facility is missing.
     Unavailable,
@@ -19,14 +18,14 @@ pub enum Status {
     NoDaemon,
     /// A value exceeds a limit.
     Limit,
-    /// A setting or an argument is not understood.
+    /// A setting or an argument is invalid.
     Invalid,
     /// Anything else.
     Failed,
 }
 
 impl Status {
-    /// The status of a negative return code of the C interface; unknown codes are [`Status::Failed`].
+    /// Status of a negative return code of the C interface; unknown codes are [`Status::Failed`].
     pub fn from_code(code: i32) -> Self {
         match code {
             raw::TM_CLOSED => Status::Closed,
@@ -38,7 +37,7 @@ impl Status {
         }
     }
 
-    /// The return code in the C interface, always negative.
+    /// Return code in the C interface, always negative.
     pub fn code(self) -> i32 {
         match self {
             Status::Closed => raw::TM_CLOSED,
@@ -51,17 +50,17 @@ impl Status {
     }
 }
 
-/// What failed, value against limit, and what to do, in one line.
+/// Error in one line: what failed, value against limit, and what to do.
 ///
-/// One pointer wide, so that a received message travels through `Result<Option<Message>>` in registers: with its fields in
-/// line, the two share their bytes, and copying them cost a quarter of a shared-memory trip.
+/// One pointer wide, so that a received message travels through `Result<Option<Message>>` in registers: with its fields
+/// inline, the two share their bytes, and copying them cost a quarter of a shared-memory trip.
 #[derive(Clone, Debug)]
 pub struct Error(Box<Cause>);
 
-/// The fields of an [`Error`].
+/// Fields of an [`Error`].
 #[derive(Clone, Debug)]
 pub struct Cause {
-    /// The class of the failure.
+    /// Class of the failure.
     pub status: Status,
     /// One line for people.
     pub message: String,
@@ -75,32 +74,32 @@ impl std::ops::Deref for Error {
     }
 }
 
-/// The result of a transport's call.
+/// Result of a transport's call.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error of the given class.
+    /// Error of the given class.
     pub fn new(status: Status, message: impl Into<String>) -> Self {
         Self(Box::new(Cause { status, message: message.into() }))
     }
 
-    /// Anything that has no class of its own.
+    /// Error of class [`Status::Failed`].
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(Status::Failed, message)
     }
 
-    /// The peer has gone.
+    /// Error of class [`Status::Closed`]: the peer is gone.
     pub fn closed(message: impl Into<String>) -> Self {
         Self::new(Status::Closed, message)
     }
 
-    /// `what` failed with the calling thread's `errno`.
+    /// Failure of `what` with the calling thread's `errno`.
     #[cold]
     pub fn last_os(what: &str) -> Self {
         Self::os(what, std::io::Error::last_os_error())
     }
 
-    /// `what` failed with an operating system error; broken connections are [`Status::Closed`].
+    /// Failure of `what` with an operating system error; broken connections are [`Status::Closed`].
     #[cold]
     pub fn os(what: &str, error: std::io::Error) -> Self {
         use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotConnected};
@@ -112,7 +111,7 @@ impl Error {
     }
 }
 
-/// That `what` panicked, with the message of the panic in one line, cut to 200 characters.
+/// Text for a panic of `what`, with its message in one line, cut to 200 characters.
 pub fn panicked(what: &str, panic: &(dyn Any + Send)) -> String {
     let message = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let line = message.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");

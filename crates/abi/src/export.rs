@@ -1,6 +1,4 @@
-//! A Rust transport as a C table.
-//!
-//! Every entry catches panics, so that none crosses the boundary.
+//! A Rust transport as a C table. Every entry catches panics, so that none crosses the boundary.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::raw::*;
@@ -18,7 +16,7 @@ use std::ptr;
 #[macro_export]
 macro_rules! export_transport {
     ($system:ty) => {
-        /// The table of this transport.
+        /// Table of this transport.
         #[unsafe(no_mangle)]
         pub extern "C" fn tripmeter_transport() -> *const $crate::raw::tm_transport {
             static TABLE: ::std::sync::OnceLock<$crate::Export> = ::std::sync::OnceLock::new();
@@ -27,7 +25,7 @@ macro_rules! export_transport {
     };
 }
 
-/// A table that lives as long as the library.
+/// Table that lives as long as the library.
 pub struct Export(&'static tm_transport);
 
 // SAFETY: the table and all it points to are immutable and never freed.
@@ -36,7 +34,7 @@ unsafe impl Sync for Export {}
 unsafe impl Send for Export {}
 
 impl Export {
-    /// The table's address.
+    /// Address of the table.
     pub fn as_ptr(&self) -> *const tm_transport {
         self.0
     }
@@ -65,7 +63,6 @@ pub fn table<S: System + Default>() -> Export {
     })))
 }
 
-/// The link of a system.
 pub(crate) type LinkOf<S> = <<S as System>::Node as Node>::Link;
 
 fn leak_str(text: &str) -> tm_str {
@@ -119,7 +116,7 @@ fn leak_description(description: Description) -> *const tm_description {
     }))
 }
 
-/// Runs `call`, turning errors and panics into a status and a text.
+/// Runs `call`, and converts errors and panics to a status and a text.
 fn guard(error: *mut tm_error, call: impl FnOnce() -> Result<i32>) -> i32 {
     let failure = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(status)) => return status,
@@ -131,7 +128,7 @@ fn guard(error: *mut tm_error, call: impl FnOnce() -> Result<i32>) -> i32 {
     failure.status.code()
 }
 
-/// Writes `text` NUL-terminated, cut to fit at a character boundary.
+/// Writes `text` NUL-terminated, truncated at a character boundary.
 fn write_text(buffer: &mut [c_char], text: &str) {
     let mut length = text.len().min(buffer.len() - 1);
     while !text.is_char_boundary(length) {
@@ -160,13 +157,13 @@ unsafe fn read_str(text: tm_str) -> Result<String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| Error::new(Status::Invalid, "a string is not UTF-8"))
 }
 
-/// The host that wrote the block knew the number of publishers, and set it.
+/// True if the block of the host has the number of publishers.
 fn knows_publishers(raw: &tm_node_options) -> bool {
     let end = std::mem::offset_of!(tm_node_options, publisher_count) + size_of::<u32>();
     raw.struct_size as usize >= end
 }
 
-/// The address of the interface asked for, if the host knew of it, and set it.
+/// Requested interface address, if the block of the host has the field and sets it.
 ///
 /// # Safety
 /// As of [`read_options`].
@@ -216,7 +213,7 @@ unsafe fn read_options(options: *const tm_node_options) -> Result<NodeOptions> {
         link_count: raw.link_count,
         follower_count: raw.follower_count,
         follower_index: raw.follower_index,
-        // A host that is older than this field has no such flag, and asks for none.
+        // The block of an older host lacks this field: one publisher.
         publisher_count: if knows_publishers(raw) { raw.publisher_count.max(1) } else { 1 },
         unauthorized_peer: match raw.unauthorized_peer {
             0 => None,

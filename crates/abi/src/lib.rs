@@ -1,8 +1,8 @@
-//! The boundary between Tripmeter's measuring loop and a transport.
+//! Boundary between Tripmeter's measuring loop and a transport.
 //!
-//! A transport is written once, either in C or C++ against `include/tripmeter_transport.h`, or in Rust against the traits
-//! [`System`], [`Node`] and [`Link`]. A Rust transport is linked into the host, where the measuring loop is compiled for
-//! its types, or exported with [`export_transport!`] as a shared library that is loaded like one written in C.
+//! A transport is written once: in C or C++ against `include/tripmeter_transport.h`, or in Rust against the traits
+//! [`System`], [`Node`] and [`Link`]. A Rust transport is linked into the host, where the measuring loop is compiled
+//! for its types. Or [`export_transport!`] exports it as a shared library, which is loaded like one in C.
 //!
 //! | Side | Uses |
 //! |---|---|

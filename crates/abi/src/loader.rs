@@ -1,4 +1,4 @@
-//! A shared library as a [`System`].
+//! Loads a shared library as a [`System`].
 #![expect(unsafe_code, reason = "the C boundary")]
 
 mod block;
@@ -20,10 +20,10 @@ use std::path::{Path as FilePath, PathBuf};
 use std::ptr;
 use std::sync::Arc;
 
-/// Why a file is no usable transport.
+/// Error of loading a transport.
 #[derive(Debug)]
 pub enum LoadError {
-    /// The dynamic linker refused it; names the missing library, if that was the reason.
+    /// The dynamic linker refused it; names a missing library, if that is the reason.
     Open(PathBuf, String),
     /// It exports no `tripmeter_transport`.
     NoEntry(PathBuf),
@@ -57,7 +57,6 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// The functions of a checked table, none of them missing.
 #[derive(Clone, Copy)]
 struct Functions {
     probe: unsafe extern "C" fn(*const tm_node_options, *mut tm_limits, *mut tm_error) -> i32,
@@ -76,8 +75,7 @@ struct Functions {
 }
 
 impl Functions {
-    /// # Errors
-    /// Name the entry that is NULL or behind the end of the table.
+    /// Fails with the name of an entry that is NULL or beyond the end of the table.
     fn of(table: &tm_transport) -> std::result::Result<Self, String> {
         macro_rules! entry {
             ($name:ident) => {
@@ -102,10 +100,10 @@ impl Functions {
     }
 }
 
-/// The shortest table: it ends behind the last entry that every transport has. What is appended to the header does not
-/// change this.
+/// Size of the shortest table, up to the last entry that every transport has. Later entries of the header do not change
+/// it.
 const SHORTEST_TABLE: usize = offset_of!(tm_transport, release) + size_of::<usize>();
-/// Most bytes of a message or packet: what a file of results can hold exactly.
+/// Most bytes of a message or packet: a results file stores them exactly.
 const MOST_BYTES: u64 = 1 << 53;
 /// All bits of `unauthorized_peers`.
 const ALL_UNAUTHORIZED: u32 = UnauthorizedPeer::Plain.code() | UnauthorizedPeer::Foreign.code() | TM_UNAUTHORIZED_LEADS;
@@ -124,7 +122,7 @@ impl Plugin {
     /// Loads `file` and checks its table.
     ///
     /// # Errors
-    /// If the file is no shared library, no transport, of another interface version, or breaks the contract.
+    /// If the file is not a shared library or a transport, has another interface version, or breaks the contract.
     pub fn load(file: &FilePath) -> std::result::Result<Self, LoadError> {
         let file = file.to_path_buf();
         // SAFETY: loading runs the library's initialisers; the user named this file as a transport.
@@ -175,13 +173,13 @@ impl Plugin {
         Ok(Self { functions, description, file, library: Arc::new(library) })
     }
 
-    /// The file it was loaded from.
+    /// File that it was loaded from.
     pub fn file(&self) -> &FilePath {
         &self.file
     }
 }
 
-/// Why a file was not loaded. Of a text or an empty file the dynamic linker says only that it is too short.
+/// Reason that a file was not loaded. For a text or an empty file the dynamic linker only reports that it is too short.
 fn refusal(file: &FilePath, error: &libloading::Error) -> String {
     match file.is_file() && !is_of_this_machine(file).unwrap_or(true) {
         true => format!("it is no shared library of this machine ({}, {} bit)", std::env::consts::ARCH, usize::BITS),
@@ -189,7 +187,7 @@ fn refusal(file: &FilePath, error: &libloading::Error) -> String {
     }
 }
 
-/// Whether a file begins as this program does: its ELF header has the same class, byte order and machine.
+/// True if the ELF header of a file has the class, byte order and machine of this program.
 fn is_of_this_machine(file: &FilePath) -> std::io::Result<bool> {
     use std::io::Read as _;
     let header = |path: &FilePath| {
@@ -212,7 +210,7 @@ fn str_of(text: &str) -> tm_str {
     tm_str { data: text.as_ptr().cast(), length: text.len() }
 }
 
-/// Calls `use_raw` with the C form of `options`, which is valid during that call only.
+/// Calls `use_raw` with the C form of `options`, which is valid only during that call.
 fn with_options<T>(options: &NodeOptions, use_raw: impl FnOnce(&tm_node_options) -> T) -> T {
     let settings: Vec<tm_key_value> =
         options.settings.iter().map(|(key, value)| tm_key_value { key: str_of(key), value: str_of(value) }).collect();
@@ -253,7 +251,6 @@ fn text_of(buffer: &[c_char]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// The name of a status in the header.
 fn name_of(status: i32) -> Option<&'static str> {
     Some(match status {
         TM_OK => "TM_OK",
@@ -268,13 +265,13 @@ fn name_of(status: i32) -> Option<&'static str> {
     })
 }
 
-/// What a status of this function, other than those it may have on success, says.
+/// Error for a status that the function may not return on success.
 #[cold]
 fn failure(function: &str, status: i32, error: &tm_error) -> Error {
     let text = if status < 0 { text_of(&error.text) } else { String::new() };
     let told = if text.is_empty() { String::new() } else { format!(": {text}") };
     let message = match name_of(status) {
-        // What cannot be had is no failure of the function that says so.
+        // A missing capability is not a failure of `probe`, which reports it.
         Some(_) if function == "probe" && !text.is_empty() => text,
         Some(_) if !text.is_empty() => format!("`{function}`{told}"),
         Some(name) if status < 0 => format!("`{function}` returned {name} and no text"),
@@ -376,7 +373,7 @@ impl System for Plugin {
     }
 }
 
-/// Closes the node when the last of node and links has gone.
+/// Closes the node when the node and all links are dropped.
 struct NodeHandle {
     node: *mut tm_node,
     functions: Functions,
@@ -396,7 +393,7 @@ impl Drop for NodeHandle {
     }
 }
 
-/// A node of a loaded transport.
+/// Node of a loaded transport.
 pub struct PluginNode(Arc<NodeHandle>);
 
 impl Node for PluginNode {
@@ -421,7 +418,7 @@ impl Node for PluginNode {
     }
 }
 
-/// A link of a loaded transport.
+/// Link of a loaded transport.
 pub struct PluginLink {
     link: *mut tm_link,
     functions: Functions,
@@ -474,7 +471,7 @@ impl Link for PluginLink {
         check("loan", status, &self.error)?;
         if loan.data.is_null() || loan.length != length || !loan.data.cast::<u64>().is_aligned() {
             let error = bad_loan(&loan, length);
-            // Kept, loans would run out, and an error of that would hide this one.
+            // Discarded, or loans run out and their error hides this one.
             if !loan.data.is_null() {
                 self.discard(loan);
             }
@@ -524,7 +521,7 @@ mod tests {
     use super::description::SHORTEST_DESCRIPTION;
     use super::*;
 
-    /// The table of a later header.
+    /// Table of a later header.
     #[repr(C)]
     struct Later {
         today: tm_transport,
@@ -539,7 +536,7 @@ mod tests {
         let mut today: tm_transport = unsafe { std::mem::zeroed() };
         today.struct_size = size_of::<tm_transport>() as u32;
         today.node_close = Some(node_close);
-        // What stands behind it in memory belongs to somebody else.
+        // Memory after it belongs to others.
         let memory = [today, tm_transport { abi_version: u32::MAX, ..today }];
         // SAFETY: the first table has its own size.
         let read = unsafe { read_block(memory.as_ptr().cast::<Later>(), today.struct_size as usize) };
@@ -547,7 +544,7 @@ mod tests {
         assert!(read.appended.is_none() && read.more == 0);
     }
 
-    /// Of the first header: transports that were built with it are loaded for ever, whatever is appended.
+    /// Transports built with the first header remain loadable, whatever is appended.
     #[test]
     fn the_shortest_table_and_description_stay_as_they_are() {
         const FUNCTIONS: usize = 13;

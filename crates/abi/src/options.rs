@@ -1,4 +1,4 @@
-//! What a node and a link are told.
+//! Options of nodes and links.
 
 use crate::{Callback, Error, Pattern, Result, Status, UnauthorizedPeer, Wait};
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-/// Folder in a scratch folder for what the leader decides for all.
+/// Folder in a scratch folder for files from the leader for all.
 pub const AGREED_FOLDER: &str = "agreed";
 
-/// Which half of a sub-experiment a process is.
+/// Role of a process in a sub-experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Drives and records.
+    /// Sends and records.
     Leader,
     /// Answers.
     Follower,
@@ -22,36 +22,36 @@ pub enum Role {
 /// Options of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeOptions {
-    /// Which half this is.
+    /// Role of this process.
     pub role: Role,
-    /// What will be done.
+    /// Pattern.
     pub pattern: Pattern,
-    /// How this side waits.
+    /// Wait strategy of this side.
     pub wait: Wait,
     /// Name of the variant.
     pub variant: String,
-    /// Every setting of the description, defaults filled in.
+    /// All settings of the description, defaults included.
     pub settings: BTreeMap<String, String>,
-    /// Unique on this host; every name created outside `scratch_dir` begins with it.
+    /// Unique on this host; prefix of every name created outside `scratch_dir`.
     pub run_id: String,
-    /// For sockets, FIFOs and generated files; removed by the host.
+    /// Folder for sockets, FIFOs and generated files; removed by the host.
     pub scratch_dir: PathBuf,
-    /// The largest message that will be loaned, in bytes.
+    /// Largest message that will be loaned, in bytes.
     pub max_payload_bytes: u64,
     /// Number of links that will be opened.
     pub link_count: u32,
-    /// Links of the leader that publish on one topic, all of which the follower's only link takes from; 1 unless the variant
-    /// declares [`publishers`](crate::Variant::publishers).
+    /// Links of the leader that publish on one topic, from all of which the follower's only link receives; 1 unless the
+    /// variant declares [`publishers`](crate::Variant::publishers).
     #[serde(default = "one")]
     pub publisher_count: u32,
     /// Number of followers.
     pub follower_count: u32,
-    /// 0-based; 0 for the leader.
+    /// Index of the follower, from 0; 0 for the leader.
     pub follower_index: u32,
-    /// Behave as this unauthorized peer, against the domain, topic and addresses that a true node would use.
+    /// Unauthorized peer to imitate, using the domain, topic and addresses of a true node.
     #[serde(default)]
     pub unauthorized_peer: Option<UnauthorizedPeer>,
-    /// Address of the interface that peers on another host reach; `None` if all are on this host.
+    /// Interface address that peers on another host reach; `None` if all are on this host.
     #[serde(default)]
     pub local_address: Option<IpAddr>,
 }
@@ -61,37 +61,38 @@ fn one() -> u32 {
 }
 
 impl NodeOptions {
-    /// Several links of the leader publish on one topic.
+    /// True if several links of the leader publish on one topic.
     pub fn has_publishers(&self) -> bool {
         self.publisher_count > 1
     }
 
-    /// The index that the names of a link's topic are made with: links that publish on one topic share one.
+    /// Index in the names of a link's topic: links that publish on one topic share it.
     pub fn topic_of(&self, link: u32) -> u32 {
         if self.has_publishers() { 0 } else { link }
     }
 
-    /// The address that all that listens is bound to: of the interface asked for, or the loopback.
+    /// Address to listen at: that of the requested interface, or the loopback.
     pub fn address(&self) -> IpAddr {
         self.local_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 
-    /// The value of a setting; the host fills in defaults, so that a missing one is empty.
+    /// Value of a setting; empty only if the host has not filled in a default.
     pub fn setting(&self, name: &str) -> &str {
         self.settings.get(name).map_or("", String::as_str)
     }
 
-    /// Where the leader leaves what followers need, on other hosts too: its flat files are there before their nodes open.
+    /// Folder in which the leader leaves files for followers, on other hosts too: copied, without subfolders, before
+    /// their nodes open.
     pub fn agreed_folder(&self) -> PathBuf {
         self.scratch_dir.join(AGREED_FOLDER)
     }
 
-    /// Where lines go under pattern `log`: a file that the logger makes, or a FIFO that is there and is being read.
+    /// Destination of lines under pattern `log`: a file that the logger creates, or an existing FIFO with a reader.
     pub fn log_file(&self) -> PathBuf {
         self.scratch_dir.join("log")
     }
 
-    /// Whether a setting is `on`, and `preset` if it is not given.
+    /// Value of an on/off setting; `preset` if it is not given.
     ///
     /// # Errors
     /// [`Status::Invalid`] if it is neither on nor off.
@@ -104,10 +105,10 @@ impl NodeOptions {
         }
     }
 
-    /// A whole number within `range`.
+    /// Value of a setting that is a whole number within `range`.
     ///
     /// # Errors
-    /// [`Status::Invalid`] if it is no number, [`Status::Limit`] outside the range.
+    /// [`Status::Invalid`] if it is not a whole number, [`Status::Limit`] outside the range.
     pub fn number(&self, name: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64> {
         let text = self.setting(name);
         let value: u64 = text
@@ -124,8 +125,8 @@ impl NodeOptions {
 /// Options of a link.
 #[derive(Clone, Copy)]
 pub struct LinkOptions {
-    /// 0-based number of the topic, client or publisher.
+    /// Number of the topic, client or publisher, from 0.
     pub index: u32,
-    /// Called per message, with wait `callback`.
+    /// Called for each message, with wait `callback`.
     pub callback: Option<Callback>,
 }

@@ -1,6 +1,6 @@
-//! What transports of the operating system share: ports, deadlines and settings.
+//! Shared parts of the operating system's transports: ports, deadlines and settings.
 //!
-//! Nothing here allocates, reads a clock or makes a system call of its own while messages pass; connecting may.
+//! While messages pass, nothing here allocates, reads a clock or makes its own system call; connecting may.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 mod deadline;
@@ -21,21 +21,16 @@ use crate::{Error, Result, Status};
 use std::ffi::c_int;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Number of bytes moved, or the `errno` of the system call.
+/// Number of bytes transferred, or the `errno` of the system call.
 pub type Io = std::result::Result<usize, c_int>;
 
-/// Both directions of a connection, one system call per call.
+/// Both directions of a connection, with one system call per call.
 pub trait Port: Send {
-    /// Sends bytes; fewer than given only on a stream.
-    ///
-    /// # Errors
-    /// The `errno` of the system call.
+    /// Sends bytes; a stream may send fewer than given. Fails with the `errno` of the system call.
     fn send(&self, bytes: &[u8]) -> Io;
 
-    /// Receives at most as many bytes as `room` has; 0 at the end of a connection.
-    ///
-    /// # Errors
-    /// The `errno` of the system call.
+    /// Receives at most as many bytes as `room` has; 0 at the end of a connection. Fails with the `errno` of the system
+    /// call.
     fn receive(&self, room: &mut [u8]) -> Io;
 }
 
@@ -51,31 +46,31 @@ impl Port for OwnedFd {
     }
 }
 
-/// A [`Port`] and how it is joined to its peer's.
+/// A [`Port`] that can be connected to its peer's.
 pub trait Endpoint: Port {
-    /// What the peer needs; may be empty.
+    /// Address for the peer; may be empty.
     ///
     /// # Errors
-    /// If the operating system does not tell.
+    /// If the operating system does not report it.
     fn address(&mut self) -> Result<Vec<u8>>;
 
-    /// Joins the peer, and from then on waits as the node was told.
+    /// Connects to the peer; afterwards it waits as the node requested.
     ///
     /// # Errors
-    /// If that does not come about before the deadline.
+    /// If it is not connected before the deadline.
     fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()>;
 
-    /// Hears the publishers with these addresses, each of which connects to this end's, and nobody else; from then on waits
-    /// as the node was told.
+    /// Receives only from the publishers with these addresses, each of which connects to this end; afterwards it waits
+    /// as the node requested.
     ///
     /// # Errors
-    /// `Limit` if it has one peer.
+    /// `Limit` if it can have one peer only.
     fn hear_publishers(&mut self, publishers: &[Vec<u8>]) -> Result<()> {
         let count = publishers.len();
         Err(Error::new(Status::Limit, format!("this transport has 1 peer per link, {count} given; use 1")))
     }
 
-    /// Whether the peer learns only from a last packet that this end has gone, since there is no end of file.
+    /// True if there is no end of file, so that only a last packet tells the peer that this end is gone.
     fn needs_farewell(&self) -> bool {
         false
     }
@@ -83,14 +78,11 @@ pub trait Endpoint: Port {
     /// Makes calls return at once with `EAGAIN` instead of sleeping.
     fn stop_blocking(&self) {}
 
-    /// Whether a receive would find something without sleeping; asked only by a send that has no room for long.
+    /// True if a receive would find data without sleeping; asked only after a send has found no room for long.
     fn has_arrived(&self) -> bool;
 }
 
-/// `write(2)`.
-///
-/// # Errors
-/// Its `errno`.
+/// Calls `write(2)`; fails with its `errno`.
 #[inline]
 pub fn write(fd: RawFd, bytes: &[u8]) -> Io {
     // SAFETY: `bytes` is readable for its length; a bad descriptor is an error of the call, not undefined.
@@ -98,10 +90,7 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> Io {
     usize::try_from(sent).map_err(|_| errno())
 }
 
-/// `read(2)`.
-///
-/// # Errors
-/// Its `errno`.
+/// Calls `read(2)`; fails with its `errno`.
 #[inline]
 pub fn read(fd: RawFd, room: &mut [u8]) -> Io {
     // SAFETY: `room` is writable for its length; a bad descriptor is an error of the call, not undefined.
@@ -109,17 +98,14 @@ pub fn read(fd: RawFd, room: &mut [u8]) -> Io {
     usize::try_from(got).map_err(|_| errno())
 }
 
-/// Whether a receive from `fd` would not sleep, at its end of file either.
+/// True if a receive from `fd` would not sleep, including at its end of file.
 pub fn is_readable(fd: RawFd) -> bool {
     let mut entry = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid entry.
     unsafe { libc::poll(&mut entry, 1, 0) == 1 }
 }
 
-/// Sets or clears `O_NONBLOCK`.
-///
-/// # Errors
-/// That of `fcntl(2)`.
+/// Sets or clears `O_NONBLOCK` by `fcntl(2)`.
 pub fn set_nonblocking(fd: RawFd, on: bool) -> Result<()> {
     // SAFETY: F_GETFL and F_SETFL take and return integers only.
     let done = unsafe {
@@ -130,10 +116,10 @@ pub fn set_nonblocking(fd: RawFd, on: bool) -> Result<()> {
     if done { Ok(()) } else { Err(Error::last_os("setting O_NONBLOCK")) }
 }
 
-/// Decides whether a send that did not succeed is tried again.
+/// Decides if a failed send is retried.
 ///
-/// The clock is read after 1024 failed tries and at interruptions only, and the time-out runs from the first reading, so
-/// that a send that succeeds costs nothing but itself.
+/// The clock is read only after 1024 failed tries and at interruptions, and the time-out runs from the first reading: a
+/// send that succeeds costs nothing extra.
 pub(crate) struct Patience {
     timeout_ns: u64,
     tries: u32,
@@ -146,7 +132,7 @@ impl Patience {
         Self { timeout_ns, tries: 0, deadline: None }
     }
 
-    /// `Ok(false)`: the time-out has passed.
+    /// True to retry; `Ok(false)` after the time-out.
     #[inline]
     pub fn again(&mut self, errno: c_int) -> Result<bool> {
         match errno {
@@ -166,14 +152,14 @@ impl Patience {
         }
     }
 
-    /// Something went: the time-out counts from here.
+    /// Restarts the time-out after progress.
     #[inline]
     pub fn renew(&mut self) {
         self.tries = 0;
         self.deadline = None;
     }
 
-    /// Whether the latest failed try led to a look at the clock, which few do.
+    /// True if the latest failed try read the clock, which few do.
     #[inline]
     pub fn has_looked(&self) -> bool {
         self.tries == 0

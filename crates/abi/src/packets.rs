@@ -1,9 +1,9 @@
 //! Messages over systems whose send carries a limited number of bytes, and over byte streams.
 //!
-//! [`PacketLink`] splits a message into packets, each with a prefix of 16 bytes; [`StreamLink`] puts the same prefix in
-//! front of each message. Neither copies: the prefix is written into the bytes before the packet's part of the message,
-//! which are put back once it is sent, and a packet is received at its place in the message in the same way. A message
-//! that fits one packet costs one send and one receive.
+//! [`PacketLink`] splits a message into packets, each with a prefix of 16 bytes; [`StreamLink`] puts this prefix before
+//! each message. Neither copies. The prefix temporarily overwrites the bytes before the packet's part of the message,
+//! which are restored after the send. A packet is received at its place in the message in this way, too. A message in
+//! one packet costs one send and one receive.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 mod buffer;
@@ -25,36 +25,36 @@ use prefix::{DATA, FAREWELL, Prefix, head};
 use state::{State, nothing_received, only_peer, peer_gone, sent_short, too_long};
 use std::ptr;
 
-/// The largest message that packets of that size carry with these options: packets of several publishers are not put
-/// together, so that each message of theirs must fit one.
+/// Largest message in packets of that size: packets of several publishers are not reassembled, so that each of their
+/// messages must fit one.
 pub fn largest_message(options: &NodeOptions, packet: usize) -> u64 {
     if options.has_publishers() { (packet - PREFIX_BYTES) as u64 } else { MOST_PAYLOAD_BYTES }
 }
 
-/// The largest message of either link: lengths are 32 bits wide.
+/// Largest message of either link: lengths have 32 bits.
 pub const MOST_PAYLOAD_BYTES: u64 = u32::MAX as u64;
 
-/// The smallest value of setting `packet`.
+/// Smallest value of setting `packet`.
 pub const LEAST_PACKET_BYTES: u64 = 64;
 
-/// How long a link that is dropped waits for room for its farewell.
+/// Longest wait of a dropped link for room for its farewell.
 const FAREWELL_NS: u64 = 100_000_000;
 
-/// The setting `packet`, which all users of this module have.
+/// Description of the setting `packet`, for all users of this module.
 pub fn packet_setting() -> Setting {
     let summary = "most bytes per system send, prefix of 16 bytes included; 4096 is what iceperf sends";
     Setting::new("packet", "native", "native | bytes, 64 and more", summary, Names::Nothing)
 }
 
-/// The value of setting `packet`; `None` for `native`.
+/// Value of setting `packet`; `None` for `native`.
 ///
 /// # Errors
-/// `Invalid` if it is no number, `Limit` beyond `most`.
+/// `Invalid` if it is not a number, `Limit` beyond `most`.
 pub fn packet_bytes(options: &NodeOptions, most: u64) -> Result<Option<usize>> {
     Ok(number_or(options, "packet", "native", LEAST_PACKET_BYTES..=most)?.map(|bytes| bytes as usize))
 }
 
-/// The message whose packets are arriving; complete up to `filled`, 0 if there is none.
+/// Message whose packets are arriving; complete up to `filled`, 0 without one.
 #[derive(Clone, Copy, Default)]
 struct Partial {
     id: u32,
@@ -62,11 +62,11 @@ struct Partial {
     filled: usize,
 }
 
-/// A link over an endpoint that keeps the bounds of packets.
+/// Link over an endpoint that preserves packet boundaries.
 ///
-/// A message with a packet missing is dropped whole, one with packets out of order as well; repeated packets are ignored.
-/// A single-packet message that arrives twice is delivered twice: the host counts it. Of several publishers each message
-/// is one packet ([`largest_message`]). A message that was sent in part when the time is over counts as not sent.
+/// A message with packets missing or out of order is dropped whole; repeated packets are ignored. A single-packet
+/// message that arrives twice is delivered twice, and the host counts it. Each message of several publishers is one
+/// packet ([`largest_message`]). A message that is partly sent at its time-out counts as not sent.
 pub struct PacketLink<E: Endpoint> {
     endpoint: E,
     state: State,
@@ -75,19 +75,19 @@ pub struct PacketLink<E: Endpoint> {
     capacity: usize,
     next_id: u32,
     partial: Partial,
-    /// Length of a message that was put together while another one was sent.
+    /// Length of a message that was assembled during a send.
     ready: Option<u32>,
-    /// Bounds one call of `take` when packets come that make no message.
+    /// Bound of one call of `take` for packets that complete no message.
     packets_at_most: usize,
     send: Buffer,
     receive: Buffer,
 }
 
 impl<E: Endpoint> PacketLink<E> {
-    /// A link whose packets have at most `packet_bytes` bytes, prefix included.
+    /// Link whose packets have at most `packet_bytes` bytes, prefix included.
     ///
     /// # Errors
-    /// `Limit` if there is no memory.
+    /// `Limit` without memory.
     ///
     /// # Panics
     /// If a packet has no room beside its prefix.
@@ -104,12 +104,11 @@ impl<E: Endpoint> PacketLink<E> {
             ready: None,
             packets_at_most: capacity.div_ceil(chunk) + 16,
             send: Buffer::new(capacity)?,
-            // A whole packet fits behind any part of a message.
+            // A whole packet fits after any part of a message.
             receive: Buffer::new(capacity + chunk)?,
         })
     }
 
-    /// Sends one packet; `false` once the time-out has passed.
     #[inline]
     fn send_packet(&mut self, prefix: Prefix, length: usize, patience: &mut Patience) -> Result<bool> {
         let at = prefix.offset as usize;
@@ -130,17 +129,17 @@ impl<E: Endpoint> PacketLink<E> {
         sent
     }
 
-    /// Receives while a packet finds no room: the peer may be sending a message itself, which it does not come back from
-    /// before that has room.
+    /// Receives while a packet finds no room: a peer that is sending a message itself receives only after it has found
+    /// room.
     #[cold]
     fn receive_ahead(&mut self) {
         if self.state == State::Ready && self.ready.is_none() {
-            // An error shows again when a message is taken.
+            // An error recurs when a message is taken.
             self.ready = self.assemble::<true>().unwrap_or(None);
         }
     }
 
-    /// The length of the next message, once it is whole; with `AHEAD`, of what has arrived.
+    /// Length of the next message, once complete; with `AHEAD`, from packets that have arrived.
     #[inline]
     fn assemble<const AHEAD: bool>(&mut self) -> Result<Option<u32>> {
         for _ in 0..self.packets_at_most {
@@ -176,7 +175,7 @@ impl<E: Endpoint> PacketLink<E> {
         Ok(None)
     }
 
-    /// A packet that does not continue the message in progress; `None` if it leads to no message.
+    /// Handles a packet that does not continue the message in progress; `None` if it yields no message.
     #[cold]
     fn sort_out(&mut self, prefix: Prefix, got: usize) -> Result<Option<u32>> {
         if got == 0 || prefix.kind == FAREWELL {
@@ -194,7 +193,7 @@ impl<E: Endpoint> PacketLink<E> {
         if offset != 0 {
             return Ok(None);
         }
-        // The end of the message before it was lost, and this one came to lie behind what there was of it.
+        // The end of the previous message was lost, and this one was received after its first part.
         let payload = self.receive.payload();
         // SAFETY: both ranges lie in the buffer: the packet was received there.
         unsafe { ptr::copy(payload.add(partial.filled), payload, chunk) };
@@ -242,7 +241,7 @@ impl<E: Endpoint> Link for PacketLink<E> {
             let chunk = self.chunk.min(loan.length - offset);
             let prefix = Prefix { id, total: loan.length as u32, offset: offset as u32, kind: DATA };
             if !self.send_packet(prefix, chunk, &mut patience)? {
-                // Of what has gone, the peer makes no message.
+                // The peer discards the part that was sent.
                 return Ok(false);
             }
             offset += chunk;
@@ -284,7 +283,7 @@ impl<E: Endpoint> Drop for PacketLink<E> {
         self.endpoint.stop_blocking();
         let farewell = Prefix { id: self.next_id, total: 0, offset: 0, kind: FAREWELL }.bytes();
         let deadline = Deadline::after(FAREWELL_NS);
-        // A queue may be full of messages that the peer has yet to take. One that has gone needs no farewell.
+        // The queue may be full of messages for the peer. A peer that is gone needs no farewell.
         while self.endpoint.send(&farewell) == Err(libc::EAGAIN) && deadline.nap() {}
     }
 }

@@ -1,15 +1,14 @@
-//! What the touched bytes of a payload hold: words made of the sequence number, so that the receiver needs no copy to
-//! compare with.
+//! Contents of touched payloads: words made of the sequence number, so that the receiver can verify them without a
+//! copy.
 //!
-//! These loops over every byte are here because the development profile optimises this crate: tests verify large payloads.
-//! Their vectors are of a library, as a program that is compiled for size gets none from the compiler.
+//! These loops over every byte are here because the development profile optimises this crate: tests verify large
+//! payloads. Their vectors come from a library, as the compiler makes none in a program compiled for size.
 
 use wide::u64x8;
 
-/// Bytes of a vector.
 const BLOCK: usize = size_of::<[u64; 8]>();
 
-/// Fills with words that differ from message to message and from place to place.
+/// Fills with words that differ between messages and between places.
 pub fn fill(bytes: &mut [u8], sequence: u64) {
     let (blocks, rest) = bytes.as_chunks_mut::<BLOCK>();
     let mut words = first(sequence);
@@ -32,7 +31,7 @@ pub fn verify(bytes: &[u8], sequence: u64) -> bool {
     difference == u64x8::ZERO && *rest == expected[..rest.len()]
 }
 
-/// From the words of a block to the words of the next.
+/// Difference between the words of one block and of the next.
 const STEP: u64x8 = u64x8::new([8; 8]);
 
 fn first(sequence: u64) -> u64x8 {

@@ -1,6 +1,6 @@
-//! The Rust mirror of `include/tripmeter_transport.h`: same names, same order, same layout.
+//! Rust mirror of `include/tripmeter_transport.h`, with its names, order and layout.
 //!
-//! A test compiles the header and compares size and offset of every field. Meanings are documented in the header only.
+//! A test compiles the header and compares size and offset of every field. Only the header documents their meaning.
 #![allow(non_camel_case_types, missing_docs)]
 
 use std::ffi::{c_char, c_void};

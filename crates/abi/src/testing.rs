@@ -1,7 +1,7 @@
-//! A driver for tests of transports that copy: leader and follower as two threads of one process.
+//! Driver for tests of transports that copy: leader and follower are two threads of one process.
 //!
-//! Every function panics, naming what went wrong, and ends if nothing happens for [`TIME_LIMIT`]: a watchdog interrupts
-//! blocking calls, as the host does. All time-outs find hangs only: a busy machine must not reach them.
+//! Every function panics with the failure, and ends if nothing happens for [`TIME_LIMIT`]: a watchdog interrupts
+//! blocking calls, as the host does. Time-outs find hangs only: a busy machine must not reach them.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::export::LinkOf;
@@ -13,38 +13,38 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// No message takes longer, however busy the machine is.
+/// Longest time for a message, however busy the machine.
 pub const TIME_LIMIT: Duration = Duration::from_secs(180);
 /// Time-out of a call that must succeed.
 pub const PATIENCE_NS: u64 = 60_000_000_000;
 
-/// One transport and what is sent over it.
+/// Transport and messages of a test.
 #[derive(Clone, Copy)]
 pub struct Case<'a> {
     /// Name of the variant.
     pub variant: &'a str,
     /// Settings that differ from their default.
     pub settings: &'a [(&'a str, &'a str)],
-    /// How both sides wait.
+    /// Wait strategy of both sides.
     pub wait: Wait,
-    /// What is done.
+    /// Pattern.
     pub pattern: Pattern,
-    /// Bytes per message, and how many of them.
+    /// Bytes per message, and number of messages.
     pub payloads: &'a [(usize, u32)],
 }
 
-/// A folder that is removed at the end.
+/// Folder that is removed when dropped.
 pub struct Scratch {
     path: PathBuf,
-    /// Unique as its path.
+    /// Unique, as its path.
     pub run_id: String,
 }
 
 impl Scratch {
-    /// A new, empty folder.
+    /// Creates an empty folder.
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        // Another process had this id before, and may have been killed: the time tells its names from ours.
+        // A killed process may have had this id: the time distinguishes its names from ours.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let run_id = format!("tripmeter-test-{}-{now:x}-{number}", std::process::id());
@@ -53,12 +53,12 @@ impl Scratch {
         Self { path, run_id }
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Names of what is in it.
+    /// Names of its entries.
     pub fn entries(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.path).expect("the test's folder can be read");
         entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
@@ -77,7 +77,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The options of one side.
+/// Options of one side.
 pub fn options<S: System>(system: &S, role: Role, case: &Case<'_>, scratch: &Scratch) -> NodeOptions {
     let description = system.description();
     let mut settings: std::collections::BTreeMap<_, _> =
@@ -104,10 +104,7 @@ pub fn options<S: System>(system: &S, role: Role, case: &Case<'_>, scratch: &Scr
     }
 }
 
-/// What `probe` says of a case.
-///
-/// # Errors
-/// As [`System::probe`]'s errors.
+/// Limits that `probe` reports for a case. Fails as [`System::probe`].
 pub fn probe<S: System>(system: &S, case: &Case<'_>) -> Result<Limits> {
     let scratch = Scratch::new();
     let found = system.probe(&options(system, Role::Leader, case, &scratch));
@@ -115,7 +112,7 @@ pub fn probe<S: System>(system: &S, case: &Case<'_>) -> Result<Limits> {
     found
 }
 
-/// One end as a test uses it.
+/// One end, as tests use it.
 pub struct End<L: Link> {
     link: L,
 }
@@ -130,7 +127,7 @@ impl<L: Link> End<L> {
         assert!(self.link.publish(loan, PATIENCE_NS).expect("publish"), "nothing was sent within the time-out");
     }
 
-    /// Receives one, checks each byte, and that there is no second before its release.
+    /// Receives a message, and checks each byte, and that no second one comes before its release.
     pub fn expect(&mut self, length: usize, seed: u32) {
         let message = self.receive().unwrap_or_else(|error| panic!("message of {length} bytes: {error}"));
         assert_eq!(message.length, length, "length of message {seed}");
@@ -142,10 +139,7 @@ impl<L: Link> End<L> {
         self.link.release(message);
     }
 
-    /// The next message, or what the transport says of its absence.
-    ///
-    /// # Errors
-    /// As [`Link::take`]'s errors.
+    /// Next message, or the error of the transport. Fails as [`Link::take`].
     pub fn receive(&mut self) -> Result<crate::Message> {
         let start = Instant::now();
         loop {
@@ -154,7 +148,7 @@ impl<L: Link> End<L> {
                 Ok(None) => assert!(start.elapsed() < TIME_LIMIT, "no message within the test's time"),
                 Err(error) => return Err(error),
             }
-            // Poll mode of two busy threads would starve a machine of one CPU.
+            // Two busy polling threads would starve a machine with one CPU.
             thread::yield_now();
         }
     }
@@ -174,7 +168,7 @@ fn check(bytes: &[u8], seed: u32) -> Option<usize> {
     bytes.iter().enumerate().position(|(at, found)| *found != byte(at, seed))
 }
 
-/// Every message goes there and back, and is checked on both sides.
+/// Sends every message there and back, and checks it on both sides.
 pub fn pingpong<S: System>(system: &S, case: &Case<'_>) {
     run(
         system,
@@ -184,7 +178,7 @@ pub fn pingpong<S: System>(system: &S, case: &Case<'_>) {
     );
 }
 
-/// All messages go one way, none waiting for another; none is lost and none overtakes.
+/// Sends all messages one way without waiting; none is lost and none overtakes another.
 pub fn one_way<S: System>(system: &S, case: &Case<'_>) {
     run(
         system,
@@ -200,7 +194,7 @@ pub fn one_way<S: System>(system: &S, case: &Case<'_>) {
     );
 }
 
-/// A peer that does not take holds up the sender until its time-out, and then gets all that was sent before.
+/// Sends to a peer that does not take: blocks until its time-out; then the peer gets all messages sent before.
 pub fn back_pressure<S: System>(system: &S, case: &Case<'_>) {
     const LENGTH: usize = 1000;
     let (to_follower, told) = channel();
@@ -225,7 +219,7 @@ pub fn back_pressure<S: System>(system: &S, case: &Case<'_>) {
         },
         move |end| {
             let count = told.recv_timeout(TIME_LIMIT).expect("how many were sent");
-            // A queue made small may not hold a single one.
+            // A queue made small may not hold a single message.
             assert!(count > 0 || !case.settings.is_empty(), "nothing was sent at all");
             for seed in 1..=count {
                 end.expect(LENGTH, seed);
@@ -235,7 +229,7 @@ pub fn back_pressure<S: System>(system: &S, case: &Case<'_>) {
     );
 }
 
-/// After one round trip `leaver` goes, and the other side gets an error.
+/// Drops `leaver` after one round trip; the other side must get an error.
 pub fn departure<S: System>(system: &S, case: &Case<'_>, leaver: Role) {
     let told = |end: &mut End<_>, role| {
         if role != leaver {
@@ -259,15 +253,15 @@ pub fn departure<S: System>(system: &S, case: &Case<'_>, leaver: Role) {
     );
 }
 
-/// Payloads around the bounds that matter, and up to 1 MiB, with a number of round trips each.
+/// Payload sizes around limits, and up to 1 MiB, each with a number of round trips.
 pub const PAYLOADS: &[(usize, u32)] =
     &[(16, 100), (0, 3), (1 << 10, 50), (4080, 3), (4081, 3), (1 << 16, 10), ((1 << 16) + 1, 3), (1 << 20, 3), (1, 3)];
 
-/// Payloads for [`one_way`], so that long and short messages follow each other closely.
+/// Payloads for [`one_way`], in which long and short messages closely follow each other.
 pub const MIXED_PAYLOADS: &[(usize, u32)] =
     &[(16, 300), (100_000, 2), (64, 200), (0, 5), (5000, 20), (1, 100), (300_000, 2), (24, 100)];
 
-/// All that a variant must do, for both waits and each of the settings.
+/// Tests all requirements of a variant, for both waits and each of the settings.
 pub fn conformance<S: System>(system: &S, variant: &str, settings: &[&[(&str, &str)]]) {
     let lossy = system.description().variant(variant).expect("a known variant").lossy;
     for wait in [Wait::Poll, Wait::Block] {
@@ -287,7 +281,7 @@ pub fn conformance<S: System>(system: &S, variant: &str, settings: &[&[(&str, &s
     refusals(system, variant);
 }
 
-/// What every transport with one follower per link refuses before it starts.
+/// Tests the refusals of every transport with one follower per link.
 pub fn refusals<S: System>(system: &S, variant: &str) {
     let scratch = Scratch::new();
     let case = Case { variant, settings: &[], wait: Wait::Poll, pattern: Pattern::PingPong, payloads: &[(16, 1)] };
@@ -322,7 +316,7 @@ fn each(case: &Case<'_>, mut act: impl FnMut(usize, u32)) {
     }
 }
 
-/// Connects both sides, runs them to their end, and checks that nothing is left.
+/// Connects both sides, runs them to their end, and checks that nothing is left behind.
 pub fn run<S: System>(
     system: &S,
     case: &Case<'_>,
@@ -371,7 +365,7 @@ fn side<S: System>(
     act(&mut End { link });
 }
 
-/// Interrupts the two threads again and again, as the host does with overdue calls.
+/// Repeatedly interrupts the two threads, as the host does with overdue calls.
 struct Watchdog {
     threads: [AtomicI32; 2],
     stop: AtomicBool,

@@ -1,4 +1,4 @@
-//! A Rust transport used through its C table: all calls arrive, and neither panic nor error crosses as anything but a status.
+//! A Rust transport used through its C table: all calls arrive, and panics and errors cross it only as a status.
 #![allow(clippy::unwrap_used)]
 #![expect(unsafe_code, reason = "memory and calls as a host has them")]
 
@@ -16,7 +16,7 @@ thread_local! {
     static OPEN: Cell<i32> = const { Cell::new(0) };
 }
 
-/// What the setting `mode` asks of every call named by the setting `call`.
+/// Trouble that the setting `mode` requests for calls named by the setting `call`.
 #[derive(Clone)]
 struct Trouble {
     call: String,
@@ -43,7 +43,6 @@ impl Trouble {
     }
 }
 
-/// A transport that delivers to itself.
 #[derive(Default)]
 struct Echo;
 
@@ -175,7 +174,6 @@ fn str_of(text: &[u8]) -> tm_str {
     tm_str { data: text.as_ptr().cast(), length: text.len() }
 }
 
-/// Returns the status of a call that fails.
 macro_rules! ok {
     ($call:expr) => {
         match $call {
@@ -185,7 +183,7 @@ macro_rules! ok {
     };
 }
 
-/// The table, as a host in C holds it, and its error block.
+/// Table as held by a host in C, and its error block.
 struct Host {
     table: &'static tm_transport,
     error: tm_error,
@@ -228,7 +226,8 @@ impl Host {
         }
     }
 
-    /// Calls every function of the table, in the order of a node's life; gives the status of `call`, or the first error.
+    /// Calls every function of the table, in the order of a node's life; returns the status of `call`, or the first
+    /// error.
     fn live(&mut self, call: &str, mode: &str) -> i32 {
         let pair = |key: &'static [u8], value: &str| tm_key_value { key: str_of(key), value: str_of(value.as_bytes()) };
         let settings = [pair(b"call", call), pair(b"mode", mode)];
@@ -297,7 +296,7 @@ impl Host {
 const FALLIBLE: [&str; 9] =
     ["probe", "daemon_command", "node_open", "link_open", "link_address", "link_connect", "loan", "publish", "take"];
 
-/// What a host announces that does not know how many publishers there are.
+/// Payload size that marks an old host, without `publisher_count`.
 const BYTES_OF_OLD_HOST: u64 = 65;
 
 #[test]
@@ -372,7 +371,7 @@ fn texts_are_cut_between_characters() {
     let mut host = Host::new();
     assert_eq!(host.live("take", "long"), TM_FAILED);
     assert_eq!(host.text(), format!("x{}", "é".repeat(255)), "511 bytes, all of them whole characters");
-    // One byte less in front, and the cut falls into a character, which is left out.
+    // One byte less before it, and the cut is within a character, which is omitted.
     let mut host = Host::new();
     assert_eq!(host.live("take", "long-odd"), TM_FAILED);
     assert_eq!(host.text(), "é".repeat(255), "510 bytes: half a character more would fit");

@@ -1,4 +1,4 @@
-//! The C header and its Rust mirror agree: every struct, field and constant, in place and value.
+//! The C header and its Rust mirror agree in every struct, field and constant.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -13,14 +13,14 @@ const MIRROR: &str = include_str!("../src/raw.rs");
 const INCLUDE_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Werror", "-pedantic"];
 
-/// What is compared: `size align` of a struct, `offset size` of a field, the value of a constant.
+/// Compared facts: `size align` of a struct, `offset size` of a field, the value of a constant.
 type Facts = BTreeMap<String, String>;
 
 fn size_of_field<S, F>(_: impl Fn(&S) -> &F) -> usize {
     size_of::<F>()
 }
 
-/// Notes a struct with all its fields; one that is not named here does not compile.
+/// Records a struct with all its fields; an omitted field does not compile.
 macro_rules! structs {
     ($facts:ident; $($name:ident { $($field:ident),+ $(,)? })+) => {$(
         let _all_fields = |value: &$name| { let $name { $($field: _),+ } = value; };
@@ -97,7 +97,7 @@ fn without_comments(text: &str) -> String {
     pieces.fold(first, |all, piece| all + piece.split_once("*/").expect("an open comment").1)
 }
 
-/// The name that a C declaration declares: `int32_t (*probe)(…)`, `char text[512]`, `const tm_str *name`.
+/// Name that a C declaration declares: `int32_t (*probe)(…)`, `char text[512]`, `const tm_str *name`.
 fn declared_name(declaration: &str) -> &str {
     let declarator = match declaration.split_once("(*") {
         Some((_, function)) => function.split(')').next().unwrap(),
@@ -106,7 +106,6 @@ fn declared_name(declaration: &str) -> &str {
     declarator.trim().rsplit([' ', '*']).next().unwrap()
 }
 
-/// Structs of the header with the names of their fields, in order.
 fn c_structs(header: &str) -> Vec<(String, Vec<String>)> {
     let bodies = header.split("typedef struct ").skip(1);
     let defined = bodies.filter_map(|text| {
@@ -120,13 +119,12 @@ fn c_structs(header: &str) -> Vec<(String, Vec<String>)> {
 
 fn c_constants(header: &str) -> Vec<String> {
     let definitions = header.lines().filter_map(|line| line.strip_prefix("#define TM_"));
-    // Texts are compared by themselves.
+    // Texts are compared separately.
     let numbers = definitions.filter_map(|line| line.split_once(' ')).filter(|(_, value)| !value.starts_with('"'));
     let names = numbers.map(|(name, _)| name);
     names.filter(|name| !name.contains('(')).map(|name| format!("TM_{name}")).collect()
 }
 
-/// A C program that prints the facts of the header.
 fn program() -> String {
     let header = without_comments(HEADER);
     let mut lines = String::new();
@@ -186,13 +184,13 @@ fn headers_are_clean_c_and_cpp() {
         ("c++", "c++17", "header.cpp", "tripmeter_plugin.hpp"),
     ] {
         if compiler == "c++" && Command::new(compiler).arg("--version").output().is_err() {
-            // The test harness swallows what is printed.
+            // The test harness hides printed output.
             let line = format!("SKIPPED: headers_are_clean_c_and_cpp for {standard}: there is no 'c++' here\n");
             std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
             continue;
         }
         let source = folder.path().join(file);
-        // The macros that make tables are used.
+        // Uses the macros that make tables.
         let list = match header {
             "tripmeter_transport.h" => "",
             _ => {

@@ -1,4 +1,4 @@
-//! Libraries written in C are loaded, refused with a reason, and heard when they fail.
+//! Libraries written in C are loaded, refused with a reason, and their errors reported.
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used)]
 #![expect(unsafe_code, reason = "memory and calls as a host has them")]
@@ -12,7 +12,7 @@ use tripmeter_abi::{
 };
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// Time-out of what must succeed: it finds a hang, and a busy machine does not reach it.
+/// Time-out of calls that must succeed: it ends a hang, and a busy machine does not reach it.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_NS: u64 = PATIENCE.as_nanos() as u64;
 

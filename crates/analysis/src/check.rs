@@ -1,4 +1,4 @@
-//! An experiment against limits.
+//! Check of an experiment against limits.
 
 use crate::results::{JudgedResults, SubStanding};
 use crate::selection::{Selected, Selection, too_few};
@@ -11,29 +11,29 @@ use tripmeter_stats::conformal;
 /// One figure against its limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedLimit {
-    /// Its address and the limit.
+    /// Limit, with its address.
     pub limit: Limit,
-    /// What was measured, as [`crate::Selected::value`]; `None` if it was not.
+    /// Measured value, as [`crate::Selected::value`]; `None` if it was not measured.
     pub value: Option<f64>,
-    /// By how much two clocks may put it off; see [`Selected::error`].
+    /// Largest error by two clocks, as [`Selected::error`].
     pub error: f64,
-    /// Samples that each round needs, if there are too few; see [`Selected::needs`].
+    /// Samples that each round needs, if there are too few, as [`Selected::needs`].
     pub needs: Option<u64>,
 }
 
-/// What a figure is against its limit.
+/// Outcome of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitOutcome {
     /// Not beyond the limit.
     Passed,
-    /// Beyond it, not a number, or not measured.
+    /// Beyond the limit, not a number, or not measured.
     Failed,
-    /// Within or beyond it, as the clocks of two hosts are; or within it, with too few samples to tell.
+    /// Within or beyond the limit, depending on clock errors; or within it, with too few samples to decide.
     Inconclusive,
 }
 
 impl LimitOutcome {
-    /// In tables.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             LimitOutcome::Passed => "passed",
@@ -44,7 +44,7 @@ impl LimitOutcome {
 }
 
 impl CheckedLimit {
-    /// Whether it was measured and is not beyond the limit, and whether its clocks and its samples tell that.
+    /// Outcome, allowing for clock errors and too few samples.
     pub fn outcome(&self) -> LimitOutcome {
         let room = |value: f64| if self.limit.is_lower() { value - self.limit.limit } else { self.limit.limit - value };
         let room = self.value.map_or(f64::NAN, room);
@@ -55,12 +55,13 @@ impl CheckedLimit {
         }
     }
 
-    /// Whether it was measured and is not beyond the limit, whatever the clocks are.
+    /// True if it was measured and is not beyond the limit, whatever the clock errors.
     pub fn passed(&self) -> bool {
         self.outcome() == LimitOutcome::Passed
     }
 
-    /// How far beyond the limit, as a share of it; negative within it, NaN if both are 0, `None` if it was not measured.
+    /// Distance beyond the limit, as a share of it; negative within it, NaN if both are 0, `None` if it was not
+    /// measured.
     pub fn share_beyond(&self) -> Option<f64> {
         let more = (self.value? - self.limit.limit) / self.limit.limit;
         Some(if self.limit.is_lower() { -more } else { more })
@@ -70,36 +71,36 @@ impl CheckedLimit {
 /// One sub-experiment against its limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedSub {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Every limit, in the order of their file.
+    /// Every limit, in file order.
     pub rows: Vec<CheckedLimit>,
-    /// Why it fails even if it is within all its limits.
+    /// Reason to fail even within all limits.
     pub distrust: Option<String>,
-    /// What else is to be known of it, a line each.
+    /// Other notes, a line each.
     pub notes: Vec<String>,
 }
 
 impl CheckedSub {
-    /// Whether it is beyond none of its limits; if `strict`, whether it is known to meet all of them.
+    /// True if no limit is exceeded; if `strict`, only if all are known to be met.
     pub fn passed(&self, strict: bool) -> bool {
         let is_bad = |outcome| outcome == LimitOutcome::Failed || strict && outcome == LimitOutcome::Inconclusive;
         self.distrust.is_none() && !self.rows.iter().any(|row| is_bad(row.outcome()))
     }
 
-    /// Limits of which it is not known whether it meets them: by the clocks, and by too few samples.
+    /// Numbers of inconclusive limits, by clock errors and by too few samples.
     pub fn inconclusive_rows(&self) -> [usize; 2] {
         let unclear = self.rows.iter().filter(|row| row.outcome() == LimitOutcome::Inconclusive);
         let (few, clocks): (Vec<_>, Vec<_>) = unclear.partition(|row| row.needs.is_some());
         [clocks.len(), few.len()]
     }
 
-    /// Limits that it meets.
+    /// Number of limits that are met.
     pub fn passed_rows(&self) -> usize {
         self.rows.iter().filter(|row| row.passed()).count()
     }
 
-    /// The figure that is nearest to its limit, or farthest beyond it; one that was not measured, if there is any.
+    /// Figure nearest to its limit, or farthest beyond it; one that was not measured, if there is any.
     pub fn worst(&self) -> Option<&CheckedLimit> {
         let badness = |row: &CheckedLimit| match row.share_beyond() {
             None => (1, 0.0),
@@ -110,24 +111,24 @@ impl CheckedSub {
             let (a, b) = (badness(a), badness(b));
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         };
-        // The first of equal ones.
+        // Ties: the first one.
         self.rows.iter().rev().max_by(order)
     }
 }
 
-/// An experiment against limits.
+/// Result of a check against limits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultsCheck {
-    /// Sub-experiments that have limits, in the order of the plan.
+    /// Sub-experiments with limits, in the order of the plan.
     pub checked: Vec<CheckedSub>,
-    /// Names of those that have none.
+    /// Names of sub-experiments without limits.
     pub without_limits: Vec<String>,
-    /// Names that have limits and are not in the plan.
+    /// Names with limits that are not in the plan.
     pub not_measured: Vec<String>,
 }
 
 impl ResultsCheck {
-    /// Checks every figure that there is a limit of.
+    /// Checks every figure that has a limit.
     pub fn new(limits: &FigureLimits, results: &JudgedResults) -> Self {
         let table = results.table();
         let measured = Selection::every(&kinds(limits), &table);
@@ -157,42 +158,43 @@ impl ResultsCheck {
         check
     }
 
-    /// Sub-experiments that fail; if `strict` also those that are on one side only, or inconclusive.
+    /// Number of failing sub-experiments; if `strict`, also those on one side only, or inconclusive.
     pub fn failing(&self, strict: bool) -> usize {
         let failing = self.checked.iter().filter(|one| !one.passed(strict)).count();
         failing + if strict { self.without_limits.len() + self.not_measured.len() } else { 0 }
     }
 
-    /// Limits that are met, and all.
+    /// Numbers of limits met, and of all.
     pub fn counts(&self) -> (usize, usize) {
         let passed = self.checked.iter().map(CheckedSub::passed_rows).sum();
         (passed, self.checked.iter().map(|one| one.rows.len()).sum())
     }
 
-    /// Whether everything that there are limits of was measured.
+    /// True if every figure with a limit was measured.
     pub fn is_whole(&self) -> bool {
         self.not_measured.is_empty() && self.checked.iter().flat_map(|one| &one.rows).all(|row| row.value.is_some())
     }
 }
 
-/// How much limits of each kind are loosened, so that a clean run breaks one anywhere with a bounded probability.
+/// Amounts by which limits of each kind are loosened, so that a clean run exceeds one anywhere with a bounded
+/// probability.
 ///
-/// Each limit is a high percentile of a figure over many runs, so one of hundreds is broken by most clean runs. Here all
-/// limits of a kind (a figure and a statistic) are loosened alike, from runs that the limits were not made of: of each run
-/// only its worst figure of that kind counts. Each kind has an equal share of the rate.
+/// Each limit is a high percentile of a figure over many runs, so most clean runs exceed one of hundreds. Here all
+/// limits of a kind (a figure and a statistic) are loosened alike, using other runs than the limits were made of. Only
+/// the worst figure of each kind in a run counts. Each kind has an equal share of the rate.
 ///
-/// Upper limits are multiplied by a factor, lower limits divided. Where a limit may be 0, see
-/// [`is_added`], something is added or subtracted instead.
+/// Upper limits are multiplied by a factor, lower limits divided. If a limit may be 0, as [`is_added`] tells, an amount
+/// is added or subtracted instead.
 ///
 /// # Source
-/// See [`conformal`].
+/// Module [`conformal`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Factors(pub Vec<(LimitKind, f64)>);
 
-/// A figure and a statistic, whatever it is of.
+/// Figure and statistic of a limit.
 pub type LimitKind = (Figure, Statistic);
 
-/// The kinds that there are limits of.
+/// Kinds that have limits.
 pub fn kinds(limits: &FigureLimits) -> Vec<LimitKind> {
     let kinds: BTreeSet<LimitKind> = limits.rows.iter().map(kind).collect();
     kinds.into_iter().collect()
@@ -202,16 +204,16 @@ fn kind(limit: &Limit) -> LimitKind {
     (limit.address.figure, limit.address.statistic)
 }
 
-/// True if limits of a kind are loosened by adding something to them: of counts and shares, and of any kind that has an upper
-/// limit of 0.
+/// True if limits of a kind are loosened by addition: those of counts and shares, and any kind with an upper limit of
+/// 0.
 pub fn is_added(of: LimitKind, limits: &FigureLimits) -> bool {
     let is_zero = |limit: &Limit| kind(limit) == of && limit.limit == 0.0 && !limit.is_lower();
     matches!(of.0.unit(), Unit::Count | Unit::Share) || limits.rows.iter().any(is_zero)
 }
 
 impl Factors {
-    /// The factors at which a run like these, which were checked against the limits, breaks a limit with a probability of
-    /// `rate` at most; `None` if there are fewer than [`conformal::fewest_runs`] for the [`kinds`] of limits.
+    /// Factors at which a run like `runs`, which were checked against the limits, exceeds any limit with probability
+    /// `rate` at most. `None` with fewer than [`conformal::fewest_runs`] for the [`kinds`] of limits.
     ///
     /// # Panics
     /// If `rate` is not between 0 and 1.
@@ -226,7 +228,7 @@ impl Factors {
         kinds.iter().map(factor).collect::<Option<_>>().map(Self)
     }
 
-    /// The limits, loosened.
+    /// Loosened limits.
     pub fn applied(&self, limits: &FigureLimits) -> FigureLimits {
         let loosened = |limit: &Limit| {
             let factor = self.0.iter().find(|(known, _)| *known == kind(limit)).map(|(_, factor)| *factor);
@@ -243,7 +245,7 @@ impl Factors {
     }
 }
 
-/// How much limits of a kind must be loosened for a run to pass; 0 if there are none.
+/// Amount by which limits of a kind must be loosened for a run to pass; 0 without such limits.
 fn largest_excess(run: &ResultsCheck, of: LimitKind, is_added: bool) -> f64 {
     let rows = run.checked.iter().flat_map(|one| &one.rows).filter(|row| kind(&row.limit) == of);
     let excess = |row: &CheckedLimit| {
@@ -284,7 +286,6 @@ pub(crate) mod tests {
     const LOSS: LimitKind = (Figure::LossShare, Statistic::Value);
     const RATE: LimitKind = (Figure::ReceivedRate, Statistic::Value);
 
-    /// A run that measured these values of limits of one sub-experiment.
     fn run(limits: &FigureLimits, values: &[f64]) -> ResultsCheck {
         let rows = limits.rows.iter().zip(values);
         let rows = rows.map(|(limit, value)| CheckedLimit {
@@ -401,7 +402,7 @@ pub(crate) mod tests {
         assert_eq!(run(&loose, &[2.0, 6.0, 0.5, 7.0, 0.0, 3.0]).failing(false), 0);
     }
 
-    /// With 100 limits at the 99th percentile most clean runs break one; with factors at most 5 % of them do.
+    /// With 100 limits at the 99th percentile most clean runs exceed one; with factors at most 5 % of them do.
     #[test]
     fn a_clean_run_breaks_a_limit_as_seldom_as_asked_for() {
         let mut random = fastrand::Rng::with_seed(11);

@@ -1,4 +1,4 @@
-//! An experiment against a reference: by a threshold, or by the ranks of several runs.
+//! Comparison of an experiment with a reference, by a threshold or by the ranks of several runs.
 
 use crate::results::{JudgedResults, SubStanding};
 use crate::selection::{Selected, Selection, missing, too_few, too_few_anywhere};
@@ -9,23 +9,23 @@ use tripmeter_stats::change::ChangeVerdict;
 use tripmeter_stats::runs::{Comparison, Question, Sides, compare, runs_needed};
 use tripmeter_stats::{Error, median};
 
-/// The result of a comparison by a threshold.
+/// Result of a comparison by a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThresholdOutcome {
     /// Not beyond the threshold.
     Passed,
-    /// Beyond it, or not a number.
+    /// Beyond the threshold, or not a number.
     Failed,
-    /// Within or beyond it, as the clocks of two hosts are, or with too few samples to tell.
+    /// Within or beyond the threshold, depending on clock errors; or too few samples to decide.
     Inconclusive,
-    /// The results lack it.
+    /// Missing in the results.
     Missing,
-    /// The reference lacks it.
+    /// Missing in the reference.
     New,
 }
 
 impl ThresholdOutcome {
-    /// In tables and files.
+    /// Name in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             ThresholdOutcome::Passed => "passed",
@@ -40,24 +40,24 @@ impl ThresholdOutcome {
 /// One figure of both sides, over all rounds of each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparedFigure {
-    /// What it is.
+    /// Address of the figure.
     pub address: FigureAddress,
-    /// That of the reference, if it has it.
+    /// Value of the reference, if it has one.
     pub reference: Option<f64>,
-    /// That of the results, if they have it.
+    /// Value of the results, if they have one.
     pub result: Option<f64>,
-    /// The verdict.
+    /// Verdict.
     pub outcome: ThresholdOutcome,
 }
 
 impl ComparedFigure {
-    /// How much more the result is, as a share of the reference.
+    /// Increase of the result, as a share of the reference.
     pub fn increase(&self) -> Option<f64> {
         let (reference, result) = (self.reference?, self.result?);
         Some((result - reference) / reference)
     }
 
-    /// How much worse the result is, as a share of the reference.
+    /// Change for the worse of the result, as a share of the reference.
     pub fn share_worse(&self) -> Option<f64> {
         self.increase().map(|increase| if is_better_if_more(&self.address) { -increase } else { increase })
     }
@@ -67,33 +67,33 @@ fn is_better_if_more(address: &FigureAddress) -> bool {
     address.figure.better() == Better::Higher
 }
 
-/// One sub-experiment that both sides have.
+/// One sub-experiment of both sides.
 #[derive(Clone, Debug)]
 pub struct ComparedSub {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Every figure of either side.
     pub compared: Vec<ComparedFigure>,
-    /// Why it fails even if all comparisons pass.
+    /// Reason to fail even if all comparisons pass.
     pub distrust: Option<String>,
-    /// What else is to be known of it, a line each.
+    /// Other notes, a line each.
     pub notes: Vec<String>,
 }
 
 impl ComparedSub {
-    /// How many of its comparisons came out so.
+    /// Number of comparisons with this outcome.
     pub fn count(&self, outcome: ThresholdOutcome) -> usize {
         self.compared.iter().filter(|one| one.outcome == outcome).count()
     }
 
-    /// Whether it is no worse than the reference. If `strict`, what is inconclusive or only the results have is worse.
+    /// True if it is no worse than the reference; if `strict`, only if nothing is inconclusive or new.
     pub fn passed(&self, strict: bool) -> bool {
         let bad = self.count(ThresholdOutcome::Failed) + self.count(ThresholdOutcome::Missing);
         let unclear = self.count(ThresholdOutcome::New) + self.count(ThresholdOutcome::Inconclusive);
         self.distrust.is_none() && bad == 0 && !(strict && unclear > 0)
     }
 
-    /// The figure that became worst.
+    /// Figure with the largest change for the worse.
     pub fn worst(&self) -> Option<&ComparedFigure> {
         let order =
             |one: &&ComparedFigure| one.share_worse().filter(|share| !share.is_nan()).unwrap_or(f64::NEG_INFINITY);
@@ -102,21 +102,21 @@ impl ComparedSub {
     }
 }
 
-/// Two experiments side by side, by a threshold.
+/// Comparison of two experiments by a threshold.
 #[derive(Clone, Debug, Default)]
 pub struct ByThreshold {
-    /// Sub-experiments of both.
+    /// Sub-experiments of both sides.
     pub both: Vec<ComparedSub>,
-    /// What the results lack: sub-experiments, payloads and loads, or figures.
+    /// Sub-experiments, payloads and loads, or figures missing in the results.
     pub missing: Vec<String>,
-    /// What only they have.
+    /// Those only in the results.
     pub new: Vec<String>,
 }
 
 impl ByThreshold {
-    /// Compares every selected figure: it fails if result > reference * (1 + threshold); of what is better if there is more,
-    /// if result < reference / (1 + threshold). Where two clocks may be off by so much that it is not told apart, or a
-    /// percentile that would pass has too few samples for an upper bound, it is inconclusive, and does not fail.
+    /// Compares every selected figure. It fails if result > reference * (1 + threshold), or, where higher is better, if
+    /// result < reference / (1 + threshold). If clock errors leave it open, or a percentile that would
+    /// pass has too few samples for an upper bound, it is inconclusive, and does not fail.
     pub fn new([reference, results]: [&JudgedResults; 2], selection: &Selection, threshold: f64) -> Self {
         let tables = [reference, results].map(JudgedResults::table);
         let [of_reference, of_results] = tables.each_ref().map(|table| selection.select(table));
@@ -157,19 +157,19 @@ impl ByThreshold {
         made
     }
 
-    /// Whether nothing is worse, and nothing of the reference is missing. If `strict`, nothing is new either.
+    /// True if nothing is worse and nothing of the reference is missing; if `strict`, only if nothing is new either.
     pub fn passed(&self, strict: bool) -> bool {
         (self.new.is_empty() || !strict) && self.missing.is_empty() && self.both.iter().all(|one| one.passed(strict))
     }
 
-    /// Whether any figure was compared.
+    /// True if no figure was compared.
     pub fn is_empty(&self) -> bool {
         let mut all = self.both.iter().flat_map(|one| &one.compared);
         !all.any(|one| one.outcome != ThresholdOutcome::New)
     }
 }
 
-/// What one side has and the other lacks: planned sub-experiments first, then figures of those that both planned.
+/// Items of one side that the other lacks: planned sub-experiments first, then figures of those that both planned.
 fn one_sided([one, other]: [&JudgedResults; 2], figures: [&[Selected]; 2]) -> Vec<String> {
     let planned = one.names().into_iter().filter(|name| other.plan(name).is_none()).map(str::to_owned);
     let mut told: Vec<String> = planned.collect();
@@ -181,7 +181,6 @@ fn one_sided([one, other]: [&JudgedResults; 2], figures: [&[Selected]; 2]) -> Ve
     told
 }
 
-/// The outcome of both sides, of which each may be off by its error.
 fn outcome(sides: [Option<f64>; 2], errors: [f64; 2], is_better_if_more: bool, threshold: f64) -> ThresholdOutcome {
     match sides {
         [None, _] => ThresholdOutcome::New,
@@ -198,8 +197,8 @@ fn outcome(sides: [Option<f64>; 2], errors: [f64; 2], is_better_if_more: bool, t
     }
 }
 
-/// Whether a result is at most that much more. Exactly at the limit is within, although neither decimals nor 1.1 are exact
-/// in binary.
+/// True if the result is at most that much larger. Exactly at the limit is within, with slack for binary fractions such
+/// as 1.1.
 fn is_within(reference: f64, result: f64, threshold: f64) -> bool {
     result <= reference * (1.0 + threshold) * (1.0 + 4.0 * f64::EPSILON)
 }
@@ -207,20 +206,15 @@ fn is_within(reference: f64, result: f64, threshold: f64) -> bool {
 /// One figure of several runs of both sides, judged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgedFigure {
-    /// What it is.
+    /// Address of the figure.
     pub address: FigureAddress,
     /// Both sides, their ratio and the verdict.
     pub comparison: Comparison,
 }
 
 impl JudgedFigure {
-    /// Judges figures all together: of each the values of both sides, and by how much they may be off.
-    ///
-    /// # Errors
-    /// As [`compare`].
-    ///
-    /// # Panics
-    /// As [`compare`].
+    /// Judges all figures together, each with the values of both sides and their largest errors. Fails and panics as
+    /// [`compare`].
     pub fn all(cells: Vec<(FigureAddress, [Vec<f64>; 2], [f64; 2])>, question: &Question) -> Result<Vec<Self>, Error> {
         let (addresses, sides): (Vec<FigureAddress>, Vec<Sides>) = cells
             .into_iter()
@@ -233,7 +227,7 @@ impl JudgedFigure {
         Ok(addresses.into_iter().zip(compared).map(|(address, comparison)| Self { address, comparison }).collect())
     }
 
-    /// The figure that differs most from run to run, and how many runs show a change by the share `effect` even there; see
+    /// Figure that varies most from run to run, and the runs that detect a change by the share `effect` even there, by
     /// [`runs_needed`].
     pub fn hardest<'a>(all: &'a [Self], question: &Question, effect: f64) -> Option<(&'a Self, Option<u64>)> {
         let comparisons: Vec<Comparison> = all.iter().map(|one| one.comparison.clone()).collect();
@@ -241,7 +235,7 @@ impl JudgedFigure {
         Some((&all[place], needed))
     }
 
-    /// Whether it is a regression.
+    /// True for a regression.
     pub fn is_regressed(&self) -> bool {
         self.comparison.judged.verdict == ChangeVerdict::Regressed
     }
@@ -250,13 +244,13 @@ impl JudgedFigure {
 /// A loss whose median over the rounds is 0 although messages were lost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RareLoss {
-    /// The loss.
+    /// Address of the loss.
     pub address: FigureAddress,
-    /// Whether it is the results', and not the reference's.
+    /// True if it is the results', false if the reference's.
     pub is_result: bool,
-    /// The share of all messages.
+    /// Share of all messages.
     pub share: f64,
-    /// Rounds with losses, and all rounds.
+    /// Number of rounds with losses, and of all rounds.
     pub rounds: [usize; 2],
 }
 
@@ -277,34 +271,31 @@ impl RareLoss {
     }
 }
 
-/// Two experiments with several rounds each, run against run.
+/// Comparison of two experiments with several rounds each, run against run.
 #[derive(Clone, Debug)]
 pub struct ByRuns {
-    /// What was asked.
+    /// Parameters of the comparison.
     pub question: Question,
-    /// Sub-experiment by sub-experiment.
+    /// Judged figures, by sub-experiment.
     pub judgements: Vec<JudgedFigure>,
     /// Rounds that do not count, a line each.
     pub failures: Vec<String>,
-    /// Why it fails even if nothing regressed, a line each.
+    /// Reasons to fail even without a regression, a line each.
     pub missed: Vec<String>,
-    /// What else is to be known, a line each.
+    /// Other notes, a line each.
     pub notes: Vec<String>,
-    /// Figures that are 0 in every run of both sides: unchanged, and no comparison.
+    /// Figures that are 0 in every run of both sides: unchanged, and not compared.
     pub always_zero: Vec<FigureAddress>,
-    /// Losses that the medians of the sides do not show.
+    /// Losses that the medians of the sides hide.
     pub rare_losses: Vec<RareLoss>,
-    /// What the results lack: sub-experiments, payloads and loads, or figures.
+    /// Sub-experiments, payloads and loads, or figures missing in the results.
     pub missing: Vec<String>,
-    /// What only they have.
+    /// Those only in the results.
     pub new: Vec<String>,
 }
 
 impl ByRuns {
-    /// Compares the whole rounds of both sides in every selected figure that both have.
-    ///
-    /// # Errors
-    /// As [`compare`].
+    /// Compares the whole rounds of both sides in every selected figure that both have. Fails as [`compare`].
     pub fn new(
         [reference, results]: [&JudgedResults; 2],
         selection: &Selection,
@@ -351,13 +342,13 @@ impl ByRuns {
         })
     }
 
-    /// Whether nothing regressed, and nothing of the reference is missing. If `strict`, nothing is new either.
+    /// True if nothing regressed and nothing of the reference is missing; if `strict`, only if nothing is new either.
     pub fn passed(&self, strict: bool) -> bool {
         let regressed = self.judgements.iter().any(JudgedFigure::is_regressed);
         !regressed && self.missed.is_empty() && self.missing.is_empty() && (self.new.is_empty() || !strict)
     }
 
-    /// Whether there is no figure that both sides have.
+    /// True if both sides have no figure in common.
     pub fn is_empty(&self) -> bool {
         self.judgements.is_empty() && self.always_zero.is_empty()
     }

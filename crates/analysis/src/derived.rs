@@ -1,4 +1,4 @@
-//! Figures that follow from others: they are not stored.
+//! Figures that are computed from others, and not stored.
 
 use crate::table::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
@@ -8,19 +8,17 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::proportion::Proportion;
 
-/// Counts of lost messages.
 const LOST_MESSAGES: [Figure; 3] = [Figure::Lost, Figure::Late, Figure::Damaged];
-/// Counts of lost calls.
 const LOST_CALLS: [Figure; 2] = [Figure::TimedOut, Figure::Failed];
 
-/// What did not come in time and intact, and what was sent, of each round: messages that were lost, late or damaged, lines
-/// that were, or calls that timed out or failed. It is the loss wherever one is shown, limited or compared.
+/// Losses and messages sent of each round: messages or lines that were lost, late or damaged, or calls that timed out
+/// or failed. All displays, limits and comparisons of losses use it.
 pub fn loss(table: &MetricTable, row: Row, stream: &Stream) -> Vec<Proportion> {
     let is_of_calls = table.get(row, stream, Figure::TimedOut, Statistic::Value).is_some();
     losses(table, row, stream, if is_of_calls { &LOST_CALLS } else { &LOST_MESSAGES })
 }
 
-/// Streams that have a derived figure. Where counts of all are totals of followers, only those have a loss.
+/// Streams with a derived figure. If counts of all are totals of followers, only the followers have a loss.
 pub fn streams(table: &MetricTable, row: Row, figure: Figure) -> Vec<&Stream> {
     match figure {
         Figure::LossShare | Figure::DeliveredShare => {
@@ -36,7 +34,7 @@ pub fn streams(table: &MetricTable, row: Row, figure: Figure) -> Vec<&Stream> {
     }
 }
 
-/// A derived figure of each round that has it.
+/// Derived figure of each round that has it.
 pub fn by_round(table: &MetricTable, row: Row, stream: &Stream, figure: Figure) -> Vec<(u32, f64)> {
     let sent = || table.get(row, stream, Figure::Sent, Statistic::Value);
     match (figure, stream.process) {
@@ -55,7 +53,7 @@ pub fn by_round(table: &MetricTable, row: Row, stream: &Stream, figure: Figure) 
     }
 }
 
-/// Sum of the counts `lost` and messages sent, of each round.
+/// Sum of the counts `lost`, and messages sent, of each round.
 pub fn losses(table: &MetricTable, row: Row, stream: &Stream, lost: &[Figure]) -> Vec<Proportion> {
     let get = |figure| table.get(row, stream, figure, Statistic::Value);
     let Some(sent) = get(Figure::Sent) else { return Vec::new() };
@@ -67,42 +65,41 @@ pub fn losses(table: &MetricTable, row: Row, stream: &Stream, lost: &[Figure]) -
     sent.rounds.iter().zip(sent.values).map(of_round).collect()
 }
 
-/// Whether counts of stream `all`, but for `sent` and `received`, are totals over several followers: under `pingpong`.
-/// Their share of the messages sent has no meaning then, and may exceed 1.
+/// True if counts of stream `all`, except `sent` and `received`, are totals over several followers: under `pingpong`.
+/// Their share of the messages sent is then meaningless, and may exceed 1.
 pub fn is_total_of_followers(table: &MetricTable, row: Row) -> bool {
     let is_follower = |stream: &&Stream| matches!(stream.at, Some(At::Follower(_)));
     table.load(row) == OfferedLoad::Closed && table.streams(row, Figure::Sent).iter().any(is_follower)
 }
 
-/// Of each round, the CPU time of a process as a share of one CPU.
+/// CPU time of a process as a share of one CPU, for each round.
 pub fn cpu_share(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
     shares(table, row, process, Figure::CpuTime).into_iter().map(|(_, share)| share).collect()
 }
 
-/// Of each round, the CPU time of a process in the kernel as a share of one CPU.
+/// CPU time of a process in the kernel as a share of one CPU, for each round.
 pub fn kernel_share(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
     shares(table, row, process, Figure::KernelTime).into_iter().map(|(_, share)| share).collect()
 }
 
-/// A time of a process as a share of the time in which it was measured.
 fn shares(table: &MetricTable, row: Row, process: Process, time: Figure) -> Vec<(u32, f64)> {
     let get = |figure| table.get(row, &Stream::process(process), figure, Statistic::Value);
     of_rounds([time, Figure::Window].map(get), |[time, window]| time / window.max(1.0))
 }
 
-/// A figure round by round, each with the interval within it.
+/// Figure of each round, with the interval within it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Each {
-    /// Of each round that has it.
+    /// Value of each round that has it.
     pub values: Vec<f64>,
-    /// As many.
+    /// Interval within each of these rounds.
     pub within: Vec<Option<Interval>>,
-    /// How far two clocks may put the values off: the most of all rounds.
+    /// Largest errors by two clocks, over all rounds.
     pub errors: ErrorBounds,
 }
 
 impl Each {
-    /// A figure as it is stored.
+    /// Stored figure.
     pub fn of(rounds: Option<Rounds<'_>>) -> Self {
         let of = |rounds: Rounds<'_>| Self {
             values: rounds.values.to_vec(),
@@ -130,7 +127,6 @@ impl FromIterator<(f64, Option<Interval>)> for Each {
     }
 }
 
-/// What the core-to-core probes of a round showed.
 fn handovers(table: &MetricTable, row: Row, round: u32) -> Handovers {
     let probe = |probe| {
         let get = |statistic| table.get(row, &Stream::probe(probe), Figure::CoreToCore, statistic)?.at(round);
@@ -140,8 +136,8 @@ fn handovers(table: &MetricTable, row: Row, round: u32) -> Handovers {
     Handovers { before: probe(Probe::Before), after: probe(Probe::After) }
 }
 
-/// Median of a latency less so many ways of a cache line between the CPUs, of each round that has a probe from which no CPU
-/// was taken away: what it took then is no hand-over.
+/// Median of a latency minus `ways` core-to-core latencies, for each round with a probe. Omits rounds in which a CPU
+/// was taken away: the probe is then not a core-to-core latency.
 pub fn over_handover(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, ways: f64) -> Each {
     let Some(median) = table.get(row, stream, figure, Statistic::P50) else { return Each::default() };
     let of_round = |((round, value), within): ((&u32, &f64), &Option<Interval>)| {
@@ -156,10 +152,10 @@ pub fn over_handover(table: &MetricTable, row: Row, stream: &Stream, figure: Fig
     Each { errors: median.errors(), ..each }
 }
 
-/// How many times another figure, in each round that has both.
+/// Ratio of a figure to another, for each round that has both.
 ///
-/// If the errors of both are independent, the ratio of their ends holds at least as often as each. Where two clocks may have
-/// made the other from nothing, it has no upper bound.
+/// If the errors of both are independent, the interval holds at least as often as each. If clock errors may account for
+/// all of the other, it has no upper bound.
 pub fn ratio(ours: &Rounds<'_>, other: &Rounds<'_>) -> Each {
     let quotient = |a: f64, b: f64| if a.is_finite() && b.is_finite() { Some(a / b) } else { None };
     let mut errors = ErrorBounds::NONE;
@@ -180,7 +176,7 @@ pub fn ratio(ours: &Rounds<'_>, other: &Rounds<'_>) -> Each {
     Each { errors, ..each }
 }
 
-/// Of each round, context switches of a process per second, of either kind.
+/// Context switches of a process per second, voluntary or not, for each round.
 pub fn switches_hz(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
     switches(table, row, process).into_iter().map(|(_, rate)| rate).collect()
 }
@@ -192,7 +188,7 @@ fn switches(table: &MetricTable, row: Row, process: Process) -> Vec<(u32, f64)> 
     of_rounds(parts, |[voluntary, involuntary, window]| (voluntary + involuntary) * 1e9 / window.max(1.0))
 }
 
-/// Of each round, page faults of a process per message that was sent, or call that was made.
+/// Page faults of a process per message sent or call made, for each round.
 pub fn faults_per_message(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
     faults(table, row, process).into_iter().map(|(_, faults)| faults).collect()
 }
@@ -203,7 +199,7 @@ fn faults(table: &MetricTable, row: Row, process: Process) -> Vec<(u32, f64)> {
     of_rounds(parts, |[faults, sent]| faults / sent.max(1.0))
 }
 
-/// Of each round, CPU time of all processes per message that was sent, or call that was made, in nanoseconds.
+/// CPU time of all processes per message sent or call made, in nanoseconds, for each round.
 pub fn cpu_per_message(table: &MetricTable, row: Row) -> Vec<(u32, f64)> {
     let get = |stream: &Stream, figure| table.get(row, stream, figure, Statistic::Value);
     let process = |process| get(&Stream::process(process), Figure::CpuTime);
@@ -215,7 +211,7 @@ pub fn cpu_per_message(table: &MetricTable, row: Row) -> Vec<(u32, f64)> {
     of_leader.iter().filter_map(of).collect()
 }
 
-/// A figure of each round that has all its parts.
+/// Figure of each round that has all its parts.
 fn of_rounds<const N: usize>(parts: [Option<Rounds<'_>>; N], of: impl Fn([f64; N]) -> f64) -> Vec<(u32, f64)> {
     let Some(rounds) = parts.iter().flatten().map(|part| part.rounds).next() else { return Vec::new() };
     let all = |round: &u32| {
@@ -225,8 +221,8 @@ fn of_rounds<const N: usize>(parts: [Option<Rounds<'_>>; N], of: impl Fn([f64; N
     rounds.iter().filter_map(all).collect()
 }
 
-/// What happened to the messages of a stream, of each round that counts them. A call that timed out counts as lost, one
-/// that failed as damaged.
+/// Counts of the messages of a stream, for each round that has them. A call that timed out counts as lost, one that
+/// failed as damaged.
 pub fn counts(table: &MetricTable, row: Row, stream: &Stream) -> Vec<(u32, Counts)> {
     let get = |figure| table.get(row, stream, figure, Statistic::Value);
     let Some(sent) = get(Figure::Sent) else { return Vec::new() };
@@ -250,7 +246,7 @@ pub fn counts(table: &MetricTable, row: Row, stream: &Stream) -> Vec<(u32, Count
     sent.rounds.iter().zip(sent.values).map(of_round).collect()
 }
 
-/// Whether no message arrived in any round, of all or of one stream.
+/// True if in some round no message of all, or of one stream, arrived.
 pub fn is_all_lost(table: &MetricTable, row: Row) -> bool {
     let is_lost = |stream: &&Stream| counts(table, row, stream).iter().any(|(_, counts)| counts.is_all_lost());
     table.streams(row, Figure::Sent).iter().any(is_lost)
@@ -303,7 +299,7 @@ mod tests {
         assert_eq!(switches_hz(&table, row, Process::Leader), [3e7]);
     }
 
-    /// A table of one row with the medians of two rounds, and probes before them.
+    /// Table of one row with the medians of two rounds, and probes before them.
     fn of_medians(medians: [f64; 2], within: Interval, probes: [f64; 2]) -> MetricTable {
         let mut builder = Builder::new(Vec::new());
         for (round, (median, probe)) in (1..).zip(medians.into_iter().zip(probes)) {

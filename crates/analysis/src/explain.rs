@@ -1,4 +1,4 @@
-//! Where the time of a message goes: the passes of `tripmeter explain` put together.
+//! Parts of a message's time: evaluation of the passes of `tripmeter explain`.
 
 use std::collections::BTreeMap;
 use tripmeter_model::explain::{
@@ -14,15 +14,14 @@ use tripmeter_model::{Touch, Wait};
 /// Fewest calls per message that are shown: a worker's own calls are rarer, and their number varies from run to run.
 const RARE: f64 = 0.05;
 
-/// Fewer messages between the two traced passes than that say nothing: the calls of a worker beside them would be shared out
-/// among them.
+/// Fewest additional messages of the longer traced pass: with fewer, a worker's own calls would be attributed to them.
 const FEWEST_TRACED: f64 = 40.0;
 
 /// System calls by name, of both sides of a sub-experiment together.
 pub type TracedCalls = BTreeMap<String, CallCount>;
 
-/// Puts the passes of a run together. `traced` has the system calls of the sub-experiments that were traced, or why there
-/// are none.
+/// Evaluates the passes of a run. `traced` has the system calls of traced sub-experiments, or the reason that there are
+/// none.
 pub fn explain(manifest: &Manifest, traced: &BTreeMap<String, Result<TracedCalls, String>>) -> Explanation {
     let mut transports: Vec<Group<'_>> = Vec::new();
     for pass in &manifest.plan.sub_experiments {
@@ -60,12 +59,10 @@ pub fn explain(manifest: &Manifest, traced: &BTreeMap<String, Result<TracedCalls
     }
 }
 
-/// The passes of one transport so far.
 struct Group<'a> {
     found: ExplainedTransport,
-    /// Median with every byte touched, and the way to wait.
+    /// Wait and median with every byte touched.
     touched: Option<(Wait, f64)>,
-    /// Messages and system calls.
     traces: Vec<(f64, &'a TracedCalls)>,
 }
 
@@ -166,8 +163,8 @@ fn parts(value: impl Fn(Figure) -> Option<f64>) -> Option<Parts> {
     Some(Parts { prepare_ns, send_ns, way_ns, receive_ns, wakeup_ns: 0.0, own_ns, total_ns })
 }
 
-/// What way and receive call take longer than under `poll` is the wake-up, at most what `block` takes longer where no stamps
-/// disturb. The rest is shared between both as under `poll`.
+/// Splits off the wake-up: the extra time of transit and receive over `poll`, at most the undisturbed extra time of
+/// `block`. Both keep the rest, in proportions as under `poll`.
 fn split_wakeup(parts: &mut Parts, polled: &Parts, block_over_poll_ns: Option<f64>) {
     let (blocked, under_poll) = (parts.way_ns + parts.receive_ns, polled.way_ns + polled.receive_ns);
     let wakeup = (blocked - under_poll).min(block_over_poll_ns.unwrap_or(f64::INFINITY));
@@ -177,12 +174,11 @@ fn split_wakeup(parts: &mut Parts, polled: &Parts, block_over_poll_ns: Option<f6
     }
 }
 
-/// Messages of both directions.
 fn messages(trial: &Trial) -> f64 {
     2.0 * trial.value(&Stream::all(), Figure::Sent).unwrap_or(0.0)
 }
 
-/// Of both sides; where they are threads of one process, each has counted both.
+/// Cost of both sides; as threads of one process, each has counted both.
 fn cost(trial: &Trial, is_same_process: bool) -> Option<MessageCost> {
     let messages = messages(trial);
     let of = |figure| {
@@ -202,8 +198,8 @@ fn cost(trial: &Trial, is_same_process: bool) -> Option<MessageCost> {
     })
 }
 
-/// What more messages took more: what a worker does beside them cancels. `None` if there were not many more, as where the
-/// time of a pass was over.
+/// System calls per additional message of the longer pass, so that the worker's own calls cancel. `None` without many
+/// more messages, e.g. if a pass ran out of time.
 fn per_message(traces: &[(f64, &TracedCalls)]) -> Option<Vec<SystemCall>> {
     let (few, many) = match traces {
         [one, other] if one.0 < other.0 => (one, other),

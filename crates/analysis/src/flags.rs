@@ -1,11 +1,11 @@
-//! Flags of the commands that judge, for the programs that have them.
+//! Flags of commands that judge.
 
 use crate::history::{History, KnownMark};
 use clap::Args;
 use std::str::FromStr;
 use tripmeter_stats::change_points::StepOptions;
 
-/// A share from 0 to below 1, written as `2%` or `0.02`.
+/// Share from 0 to below 1, written as `2%` or `0.02`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share(pub f64);
 
@@ -18,7 +18,7 @@ impl FromStr for Share {
     }
 }
 
-/// `0.02` and `2%` as 0.02; `None` if it is neither.
+/// Parses `0.02` or `2%` as 0.02; `None` if it is neither.
 pub fn number_or_percent(text: &str) -> Option<f64> {
     let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
     number.parse::<f64>().ok().map(|number| number / unit)
@@ -53,10 +53,10 @@ pub struct ChangeArgs {
 }
 
 impl ChangeArgs {
-    /// The marks of known steps, and of known drifts.
+    /// Marks of known steps, and of known drifts.
     ///
     /// # Errors
-    /// One line, if a mark is of no experiment in `history`.
+    /// If a mark names no experiment in `history`; one line.
     pub fn marks(&self, history: &History) -> Result<[Vec<KnownMark>; 2], String> {
         for (names, flag) in [(&self.known, "--known"), (&self.known_drift, "--known-drift")] {
             if let Some(name) = names.iter().find(|name| !history.has(&KnownMark::of(name))) {
@@ -67,7 +67,7 @@ impl ChangeArgs {
         Ok([&self.known, &self.known_drift].map(|names| names.iter().map(|name| KnownMark::of(name)).collect()))
     }
 
-    /// How steps and drifts are found.
+    /// Criteria for steps and drifts.
     pub fn options(&self) -> StepOptions {
         StepOptions { min_change: self.min_change.0, ..StepOptions::default() }
     }

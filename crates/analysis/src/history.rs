@@ -9,10 +9,8 @@ use tripmeter_stats::Error;
 use tripmeter_stats::change_points::{StepOptions, change_points};
 use tripmeter_stats::slow_drift;
 
-/// Most names in a line about missing figures.
 const NAMES_SHOWN: usize = 5;
 
-/// The first names, and how many others there are.
 fn first_of(names: &[String]) -> String {
     let more = match names.len().saturating_sub(NAMES_SHOWN) {
         0 => String::new(),
@@ -21,76 +19,75 @@ fn first_of(names: &[String]) -> String {
     names[..names.len().min(NAMES_SHOWN)].join(", ") + &more
 }
 
-/// A figure of one experiment.
+/// Figure of one experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryPoint {
-    /// The place of the experiment in its [`History`].
+    /// Index of the experiment in its [`History`].
     pub experiment: usize,
-    /// Of several rounds put together: what differs from one experiment to the next is the same for all rounds of one, so
-    /// that they are no runs of their own.
+    /// Value over all rounds: they share the conditions of their experiment, and are not independent runs.
     pub value: f64,
-    /// By how much two clocks may put it off; see [`Selected::error`](crate::Selected::error).
+    /// Largest error by two clocks, as [`Selected::error`](crate::Selected::error).
     pub error: f64,
 }
 
 /// One figure in every experiment that has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistorySeries {
-    /// What it is.
+    /// Address of the figure.
     pub address: FigureAddress,
-    /// Oldest first.
+    /// Points, oldest first.
     pub points: Vec<HistoryPoint>,
 }
 
 /// Experiments over time.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// Their names, oldest first.
+    /// Names, oldest first.
     pub experiments: Vec<String>,
-    /// What each was measured on.
+    /// Machine of each.
     pub machines: Vec<MachineFacts>,
-    /// How each was measured.
+    /// Plan of each.
     pub plans: Vec<Vec<SubExperiment>>,
-    /// Every selected figure, in the order of first appearance.
+    /// Every selected figure, in order of first appearance.
     pub series: Vec<HistorySeries>,
     places: HashMap<FigureAddress, usize>,
-    /// By the place of a series: [`Selected::needs`](crate::Selected::needs), the most of all experiments.
+    /// Largest [`Selected::needs`](crate::Selected::needs) over all experiments, by index of the series.
     needs: BTreeMap<usize, u64>,
 }
 
-/// A step or a slow drift of one figure.
+/// Step or slow drift of one figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The figure.
+    /// Address of the figure.
     pub address: FigureAddress,
-    /// The first experiment after a step, or of a drift.
+    /// First experiment after a step, or of a drift.
     pub since: String,
-    /// The last experiment of a drift; `None`: it is a step.
+    /// Last experiment of a drift; `None` for a step.
     pub until: Option<String>,
-    /// The level before it or at its begin, in the unit of the figure.
+    /// Level before a step or at the start of a drift, in the unit of the figure.
     pub before: f64,
-    /// The level after it or at its end.
+    /// Level after a step or at the end of a drift.
     pub after: f64,
-    /// The p-value of "no change".
+    /// P-value of "no change".
     pub p: f64,
-    /// Whether it was marked as known.
+    /// True if marked as known.
     pub is_known: bool,
-    /// By how much two clocks may put the figure off on either side of the change: the most of all experiments.
+    /// Largest error by two clocks on either side of the change, over all experiments.
     pub error: f64,
 }
 
 impl Change {
-    /// Whether it may be one of the clocks of two hosts, and not of the figure.
+    /// True if clock errors may account for the change.
     pub fn is_inconclusive(&self) -> bool {
         self.error > 0.0 && (self.after - self.before).abs() <= 2.0 * self.error
     }
 
-    /// Whether it is a finding: neither known nor inconclusive.
+    /// True for a finding: neither known nor inconclusive.
     pub fn is_new(&self) -> bool {
         !self.is_known && !self.is_inconclusive()
     }
 
-    /// Why it is none, in a word.
+    /// Reason that it is not a finding, in a word.
     pub fn word(&self) -> &'static str {
         match (self.is_known, self.is_inconclusive()) {
             (true, _) => "known",
@@ -100,41 +97,41 @@ impl Change {
     }
 }
 
-/// In how many experiments each figure was looked at, and how many a change needs.
+/// Number of experiments of each figure, and fewest for a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// Experiments that a step needs, half of them from it on.
+    /// Fewest experiments for a step, half of them after it.
     pub step: usize,
-    /// Experiments that a slow drift needs.
+    /// Fewest experiments for a slow drift.
     pub drift: usize,
-    /// Of each figure, the most experiments that follow each other without a change of the machine or the workload, or a known
-    /// step; in the order of [`History::series`].
+    /// Longest sequence of experiments of each figure without a change of machine or workload, or a known step; in the
+    /// order of [`History::series`].
     pub longest: Vec<usize>,
 }
 
 impl Reach {
-    /// Figures with fewer experiments.
+    /// Number of figures with fewer experiments.
     pub fn below(&self, experiments: usize) -> usize {
         self.longest.iter().filter(|longest| **longest < experiments).count()
     }
 
-    /// The most experiments of any figure.
+    /// Most experiments of any figure.
     pub fn most(&self) -> usize {
         self.longest.iter().copied().max().unwrap_or(0)
     }
 }
 
-/// What people have marked as known: an experiment, of all sub-experiments or of one.
+/// Mark of a known change: an experiment, of all sub-experiments or of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownMark {
-    /// The name of the experiment.
+    /// Name of the experiment.
     pub experiment: String,
-    /// The sub-experiment, if it is of one.
+    /// Name of the sub-experiment; `None` for all.
     pub sub_experiment: Option<String>,
 }
 
 impl KnownMark {
-    /// Reads `NAME` or `NAME:SUB`.
+    /// Parses `NAME` or `NAME:SUB`.
     pub fn of(text: &str) -> Self {
         let (experiment, sub) = text.split_once(':').map_or((text, None), |(one, sub)| (one, Some(sub.to_owned())));
         Self { experiment: experiment.to_owned(), sub_experiment: sub }
@@ -146,7 +143,7 @@ impl KnownMark {
 }
 
 impl History {
-    /// Adds the newest experiment: its trusted figures.
+    /// Adds the trusted figures of the newest experiment.
     pub fn add(&mut self, name: &str, results: &JudgedResults, selection: &Selection) {
         let experiment = self.experiments.len();
         self.experiments.push(name.to_owned());
@@ -165,12 +162,12 @@ impl History {
         }
     }
 
-    /// A line about percentiles that have too few samples in some experiment.
+    /// Line about percentiles with too few samples in some experiment.
     pub fn too_few(&self) -> Option<String> {
         too_few_anywhere(self.needs.iter().map(|(place, needs)| (&self.series[*place].address, *needs)))
     }
 
-    /// The figures by address without payload, in the order of the first of each; payloads ascending.
+    /// Figures grouped by address without payload, in order of first appearance; payloads ascending.
     pub fn lines(&self) -> Vec<Vec<&HistorySeries>> {
         let mut lines: Vec<Vec<&HistorySeries>> = Vec::new();
         for series in &self.series {
@@ -183,21 +180,20 @@ impl History {
         lines
     }
 
-    /// Whether an experiment of that name has a figure, of that sub-experiment if it is of one.
+    /// True if the marked experiment has a figure, of the marked sub-experiment if there is one.
     pub fn has(&self, mark: &KnownMark) -> bool {
         self.series.iter().any(|series| self.place(mark, series).is_some())
     }
 
-    /// The place of a mark among the points of a figure.
     fn place(&self, mark: &KnownMark, series: &HistorySeries) -> Option<usize> {
         let is_marked = |point: &HistoryPoint| self.experiments[point.experiment] == mark.experiment;
         series.points.iter().position(is_marked).filter(|_| mark.is_of(series))
     }
 
-    /// The steps and slow drifts of every figure, and in how many figures they were looked for.
+    /// Steps and slow drifts of every figure, and the number of figures searched.
     ///
-    /// A value of 0 has no logarithm. So of a figure that is 0 in some experiments, steps to and from 0 are looked for in
-    /// whether it is 0, and other changes in the experiments in which it is not.
+    /// A value of 0 has no logarithm. So a figure that is 0 in some experiments is searched twice: for steps to and
+    /// from 0, and for other changes where it is above 0.
     ///
     /// # Errors
     /// As [`slow_drift::changes`], in one line with the address.
@@ -238,7 +234,7 @@ impl History {
         Ok((found, count))
     }
 
-    /// How far back changes can be seen.
+    /// Reach of the search for changes.
     pub fn reach(&self, steps: &[KnownMark], options: &StepOptions) -> Reach {
         let longest = |series: &HistorySeries| {
             let mut borders = self.borders(series, steps).concat();
@@ -249,7 +245,7 @@ impl History {
         Reach { step: options.fewest(), drift: slow_drift::FEWEST, longest: self.series.iter().map(longest).collect() }
     }
 
-    /// A line for sub-experiments without figures in the same experiments.
+    /// Line for each group of sub-experiments without figures in the same experiments.
     pub fn gaps(&self) -> Vec<String> {
         let mut names: Vec<&str> = Vec::new();
         let mut lacks: HashMap<&str, Vec<bool>> = HashMap::new();
@@ -279,7 +275,7 @@ impl History {
         alike.into_iter().map(line).collect()
     }
 
-    /// Places of a figure where the machine or the workload changed, and places of known steps.
+    /// Places at which the machine or the workload of a figure changed, and places of known steps.
     fn borders(&self, series: &HistorySeries, steps: &[KnownMark]) -> [Vec<usize>; 2] {
         let points = &series.points;
         let places = |is_one: &dyn Fn(usize) -> bool| (1..points.len()).filter(|&at| is_one(at)).collect::<Vec<_>>();
@@ -343,7 +339,7 @@ impl History {
         Ok(found)
     }
 
-    /// Steps in whether a figure is 0, however large the others are. Levels are means of all values.
+    /// Steps between 0 and other values of a figure, whatever their size. Levels are means of all values.
     fn steps_at_zero(
         &self,
         series: &HistorySeries,
@@ -352,7 +348,7 @@ impl History {
     ) -> Result<Vec<Change>, Error> {
         let [breaks, known] = self.borders(series, steps);
         let points = &series.points;
-        // Any two levels will do.
+        // Any two levels serve.
         let levels: Vec<f64> = points.iter().map(|point| if point.value == 0.0 { 1.0 } else { 2.0 }).collect();
         let found = change_points(&levels, &breaks, &known, &StepOptions { min_change: 0.0, ..*options })?;
         let borders: Vec<usize> = breaks.iter().copied().chain(found.iter().map(|step| step.index)).collect();
@@ -370,8 +366,7 @@ impl History {
         Ok(changes.collect())
     }
 
-    /// The places of experiments from which on another machine, or one that is set otherwise, was measured on, and what
-    /// changed.
+    /// Experiments since which the machine or its settings differ, and the differences.
     pub fn breaks(&self) -> Vec<(usize, String)> {
         let changed = |pair: &[MachineFacts]| -> Vec<String> {
             differences(&pair[0], &pair[1]).map(|[name, one, other]| format!("{name} {one} -> {other}")).collect()
@@ -380,7 +375,7 @@ impl History {
         pairs.filter(|(changed, _)| !changed.is_empty()).map(|(changed, place)| (place, changed.join("; "))).collect()
     }
 
-    /// A line for each of the [`History::breaks`].
+    /// Line for each of the [`History::breaks`].
     pub fn changes_of_machine(&self) -> Vec<String> {
         let line = |(place, what): (usize, String)| {
             let since = &self.experiments[place];
@@ -389,7 +384,7 @@ impl History {
         self.breaks().into_iter().map(line).collect()
     }
 
-    /// A line for each sub-experiment and experiment from which on it was measured otherwise.
+    /// Line for each sub-experiment and experiment since which its plan differs.
     pub fn changes_of_plans(&self) -> Vec<String> {
         let mut latest: HashMap<&str, &SubExperiment> = HashMap::new();
         let mut told = Vec::new();
@@ -435,7 +430,7 @@ mod tests {
     /// First experiment, level before and after.
     fn steps(figure: Figure, values: &[f64], known: &[&str]) -> Vec<(String, f64, f64, bool)> {
         let marks: Vec<KnownMark> = known.iter().map(|name| KnownMark::of(name)).collect();
-        // However large a step is asked for, one to 0 is larger.
+        // A step to or from 0 exceeds any minimum.
         let options = StepOptions { min_change: 9.0, ..StepOptions::default() };
         let (found, count) = history(figure, values).changes(&marks, &[], &options).unwrap();
         assert_eq!(count, 1);

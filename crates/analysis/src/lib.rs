@@ -1,19 +1,19 @@
-//! From results to figures, and from figures to findings. Nothing is measured, read, written or drawn here.
+//! Evaluation of results: figures and findings. No measuring, no I/O, no drawing.
 //!
 //! | Module | Does |
 //! |---|---|
 //! | [`check`] | compares figures with limits, and loosens limits so that clean runs rarely break any |
 //! | [`comparison`] | compares an experiment with a reference, by a threshold or by the ranks of runs |
 //! | [`derived`] | computes figures from others |
-//! | [`explain`] | puts the passes of `tripmeter explain` together |
-//! | `flags` | has the flags of commands that judge (feature `clap`) |
+//! | [`explain`] | evaluates the passes of `tripmeter explain` |
+//! | `flags` | defines flags of commands that judge (feature `clap`) |
 //! | [`history`] | finds steps and slow drifts over time |
 //! | [`limits`] | makes limits from many runs |
 //! | [`pairs`] | pairs the rounds of two sides |
-//! | [`results`] | says which results do not count, and why |
-//! | [`selection`] | picks the figures that are judged |
-//! | [`series`] | says what of the audit of samples counts |
-//! | [`table`] | keeps figures, and finds them by their address |
+//! | [`results`] | finds results that do not count, with the reason |
+//! | [`selection`] | selects the figures that are judged |
+//! | [`series`] | applies thresholds to the audit of samples |
+//! | [`table`] | stores figures by their address |
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

@@ -10,18 +10,18 @@ use tripmeter_model::limits::{FigureLimits, Limit};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_stats::quantile_of;
 
-/// The figures of one run.
+/// Figures of one run.
 #[derive(Clone, Debug)]
 pub struct LimitRun {
-    /// For people.
+    /// Name, for people.
     pub name: String,
-    /// Each with the value of this run alone.
+    /// Figures with their values in this run.
     pub figures: Vec<Selected>,
 }
 
 impl LimitRun {
-    /// The trusted figures of each round of the results called `name`, but of rows whose rate was missed: they are of a load
-    /// that was not offered.
+    /// Trusted figures of each round of the results called `name`, without rows whose rate was missed: they are of
+    /// another load.
     pub fn of(name: &str, results: &JudgedResults, selection: &Selection) -> Vec<Self> {
         let table = results.trusted();
         let selected = selection.select(&table);
@@ -44,7 +44,7 @@ impl LimitRun {
             let name = if rounds > 1 { format!("{name}/round-{round:02}") } else { name.to_owned() };
             Self { name, figures: selected.iter().filter_map(figure).collect() }
         };
-        // A round by itself keeps its number.
+        // A single round keeps its number.
         let mut numbers: Vec<u32> = results.manifest.sub_experiments.iter().map(|result| result.round).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -52,10 +52,10 @@ impl LimitRun {
     }
 }
 
-/// Refuses two runs, each with its name, in which a sub-experiment of the same name sends to others.
+/// Refuses two runs in which a sub-experiment of one name has different topologies.
 ///
 /// # Errors
-/// The sub-experiment and what differs, in one line.
+/// Sub-experiment and difference, in one line.
 pub fn refuse_other_workloads([(first, known), (name, results)]: [(&str, &JudgedResults); 2]) -> Result<(), String> {
     for plan in &results.manifest.plan.sub_experiments {
         let Some(before) = known.plan(&plan.name) else { continue };
@@ -70,10 +70,10 @@ pub fn refuse_other_workloads([(first, known), (name, results)]: [(&str, &Judged
     Ok(())
 }
 
-/// What some runs have and others lack.
+/// Item that some runs lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunGap {
-    /// A sub-experiment, one of its payloads, or a figure, as [`crate::selection::missing`] tells it.
+    /// Sub-experiment, one of its payloads, or figure, as [`crate::selection::missing`] names it.
     pub what: String,
     /// Names of the runs without it.
     pub missing_in: Vec<String>,
@@ -82,18 +82,17 @@ pub struct RunGap {
 /// Limits made of runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DerivedLimits {
-    /// In the order of first appearance.
+    /// Limits in order of first appearance.
     pub limits: FigureLimits,
-    /// What is missing in some runs.
+    /// Items missing in some runs.
     pub gaps: Vec<RunGap>,
 }
 
 impl DerivedLimits {
-    /// The `p` quantile of each figure over all runs that have it; of what is better if there is more, the quantile as far
-    /// from the other end.
+    /// Limits at the `p` quantile of each figure over all runs that have it; where higher is better, at the `1-p` one.
     ///
     /// # Errors
-    /// The run and address of a figure that is not a number.
+    /// Run and address of a figure that is not finite.
     ///
     /// # Panics
     /// If `p` is outside 0 to 1.
@@ -118,14 +117,14 @@ impl DerivedLimits {
         Ok(Self { limits: FigureLimits { rows: all.iter().filter_map(limit).collect() }, gaps: gaps(runs, &all) })
     }
 
-    /// Every figure of the runs that is beyond its limit, with the name of the run. What a run lacks is not among them.
+    /// Figures of the runs that are beyond their limits, with the name of the run; missing figures do not count.
     pub fn broken<'a>(&self, runs: &'a [LimitRun]) -> Vec<(&'a str, CheckedLimit)> {
         let limits: HashMap<&FigureAddress, &Limit> =
             self.limits.rows.iter().map(|limit| (&limit.address, limit)).collect();
         let of_run = |run: &'a LimitRun| {
             let checked = |one: &Selected| {
                 let limit = (*limits.get(&one.address)?).clone();
-                // Limits are made of values as they were measured.
+                // Limits are made of values without their errors.
                 Some(CheckedLimit { limit, value: Some(one.value), error: 0.0, needs: None })
             };
             let broken = run.figures.iter().filter_map(checked).filter(|one| !one.passed());

@@ -1,7 +1,7 @@
-//! What two sides measured, round by round: from a manifest to pairs.
+//! Results of two sides, paired round by round.
 //!
-//! A side that failed in a round has no figures of it: what it measured before it failed is not taken either, as a failure
-//! may have to do with how long things take. The failure is reported instead.
+//! A side that failed in a round has no figures there, not even from before the failure, which may be related to speed.
+//! The failure is reported instead.
 
 use crate::comparison::JudgedFigure;
 use crate::selection::{Selection, too_few};
@@ -15,33 +15,33 @@ use tripmeter_stats::{Error, Figures};
 /// One payload that both sides measured in one round.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'a> {
-    /// 1-based.
+    /// Round, from 1.
     pub round: u32,
-    /// Which side was measured first, 0 or 1.
+    /// Side that was measured first, 0 or 1.
     pub first: usize,
-    /// What was measured.
+    /// Results of both sides.
     pub cells: [&'a PayloadResult; 2],
 }
 
-/// A side that has no figures in a round.
+/// A side without figures in a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedSide {
-    /// 1-based.
+    /// Round, from 1.
     pub round: u32,
-    /// Which side, 0 or 1.
+    /// Side, 0 or 1.
     pub side: usize,
-    /// The payload, if it is that alone.
+    /// Payload, if only one failed.
     pub payload_bytes: Option<u64>,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
-/// All pairs of a manifest, and what keeps others from being some.
+/// Pairs of a manifest, and failures that left out others.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs<'a> {
-    /// By round and payload.
+    /// Pairs, by round and payload.
     pub pairs: Vec<Pair<'a>>,
-    /// By round.
+    /// Failures, by round.
     pub failures: Vec<FailedSide>,
     names: [String; 2],
 }
@@ -49,27 +49,27 @@ pub struct Pairs<'a> {
 /// One figure of the pairs that have it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairedFigure {
-    /// What it is, under the name of the first side.
+    /// Address, with the name of the first side.
     pub address: FigureAddress,
-    /// The rounds whose pairs have it, ascending.
+    /// Rounds whose pairs have it, ascending.
     pub rounds: Vec<u32>,
-    /// Of both sides, its value in each of these rounds.
+    /// Values of both sides in these rounds.
     pub values: [Vec<f64>; 2],
-    /// See [`Selected::error`](crate::Selected::error).
+    /// Largest errors of both sides, as [`Selected::error`](crate::Selected::error).
     pub errors: [f64; 2],
-    /// See [`Selected::needs`](crate::Selected::needs).
+    /// Samples needed, as [`Selected::needs`](crate::Selected::needs).
     pub needs: Option<u64>,
 }
 
 impl PairedFigure {
-    /// Whether every value is above 0, so that ratios can be taken.
+    /// True if all values are above 0, as ratios require.
     pub fn has_ratios(&self) -> bool {
         self.values.iter().flatten().all(|value| *value > 0.0)
     }
 }
 
 impl<'a> Pairs<'a> {
-    /// The pairs of the sub-experiments with these names. A round that one side has not begun has none.
+    /// Pairs of the sub-experiments with these names. A round that one side has not begun has none.
     pub fn of(manifest: &'a Manifest, sides: [&str; 2]) -> Self {
         let mut found = Self { names: sides.map(str::to_owned), ..Self::default() };
         let rounds = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
@@ -95,7 +95,7 @@ impl<'a> Pairs<'a> {
         for a in &results[0].cells {
             let Some(b) = results[1].cells.iter().find(|cell| cell.payload_bytes == a.payload_bytes) else { continue };
             let cells = [a, b];
-            // A system that damages messages while its path is proven does so at any payload.
+            // Damage during the path proof may affect any payload.
             let damaged = [0, 1].map(|side: usize| {
                 let proof = results[side].path_proof.as_ref().map_or(0, |proof| proof.damaged);
                 cells[side].damaged().saturating_add(proof)
@@ -115,7 +115,7 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// The figures of all pairs.
+    /// Figures of all pairs.
     pub fn table(&self) -> MetricTable {
         let mut builder = Builder::new(self.names.to_vec());
         for Pair { round, cells, .. } in &self.pairs {
@@ -126,7 +126,7 @@ impl<'a> Pairs<'a> {
         builder.build()
     }
 
-    /// The selected figures that both sides have in a round or more; if none is named, the headline of the table.
+    /// Selected figures that both sides have in some round; the headline of the table if none is named.
     pub fn figures(&self, selection: &Selection) -> Vec<PairedFigure> {
         let table = self.table();
         let all = selection.or_headline(&table).select(&table);
@@ -148,25 +148,25 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// A line about percentiles that have too few samples in some round of a side.
+/// Line about percentiles with too few samples in some round of a side.
 pub fn too_few_samples(figures: &[PairedFigure]) -> Option<String> {
     too_few(figures.iter().filter_map(|one| Some((&one.address, one.needs?))))
 }
 
-/// Judges all figures of which ratios can be taken, together.
+/// Judges all figures that have ratios, together.
 ///
 /// # Errors
 /// As [`tripmeter_stats::runs::compare`].
 ///
 /// # Panics
-/// If the question has a number outside its range.
+/// If a number of the question is out of range.
 pub fn judged(figures: &[PairedFigure], question: &Question) -> Result<Vec<JudgedFigure>, Error> {
     let with_ratios = figures.iter().filter(|one| one.has_ratios());
     let cells = with_ratios.map(|one| (one.address.clone(), one.values.clone(), one.errors));
     JudgedFigure::all(cells.collect(), question)
 }
 
-/// Whether a cell has no headline, or no message arrived.
+/// True if a cell has no headline, or no message arrived.
 fn is_silent(cell: &PayloadResult) -> bool {
     let has = |figure: &Figure| {
         let of = |trial: &tripmeter_model::trial::Trial, statistic| {
@@ -177,12 +177,12 @@ fn is_silent(cell: &PayloadResult) -> bool {
     cell.is_all_lost() || !Figure::HEADLINES.iter().any(has)
 }
 
-/// The statistics of half round trips of a cell, in nanoseconds; `None` if it has none.
+/// Statistics of half round trips of a cell, in nanoseconds; `None` if it has none.
 pub fn half_trips(cell: &PayloadResult) -> Option<Figures> {
     figures_of(cell, Figure::RttHalf)
 }
 
-/// The statistics of a figure of the first trial of a cell, in its unit; `None` if it has none.
+/// Statistics of a figure of the first trial of a cell, in its unit; `None` if it has none.
 pub fn figures_of(cell: &PayloadResult, figure: Figure) -> Option<Figures> {
     let trial = cell.trials.first()?;
     let of = |statistic| trial.of_all(figure, statistic);

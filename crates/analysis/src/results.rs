@@ -1,4 +1,4 @@
-//! The results of one folder, and which of them do not count.
+//! Results of one folder, with the reasons that some do not count.
 
 use crate::selection::LATENCIES;
 use crate::table::{MetricTable, Row};
@@ -14,10 +14,10 @@ use tripmeter_model::payload::at_text;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::workload::Topology;
 
-/// What a machine is and how it is set, by name.
+/// Properties and settings of a machine, by name.
 pub type MachineFacts = BTreeMap<String, String>;
 
-/// The checks of the audit that say how a machine is set, and not what happened on it.
+/// Checks of the audit that are settings of the machine, not events on it.
 const SETTINGS: [&str; 7] = [
     "frequency-governor",
     "turbo",
@@ -31,32 +31,32 @@ const SETTINGS: [&str; 7] = [
 /// An experiment that is judged.
 #[derive(Clone, Debug)]
 pub struct JudgedResults {
-    /// What was measured.
+    /// Manifest with results.
     pub manifest: Manifest,
-    /// Damaged messages are no reason to leave figures out.
+    /// True if damaged messages do not exclude figures.
     pub allows_damage: bool,
 }
 
 impl JudgedResults {
-    /// Every figure that is there.
+    /// All figures.
     pub fn table(&self) -> MetricTable {
         MetricTable::of(&self.manifest)
     }
 
-    /// The figures that are trusted: not of sub-experiments that failed in their round, or whose messages came damaged, nor
-    /// of payloads that were interrupted.
+    /// Trusted figures: without sub-experiments that failed in their round or had damaged messages, and without
+    /// interrupted payloads.
     pub fn trusted(&self) -> MetricTable {
         MetricTable::of_those(&self.manifest, |result, cell| {
             result.distrust(self.allows_damage).is_none() && !cell.is_cut_off()
         })
     }
 
-    /// The trusted figures of sub-experiments that came to their end in their round.
+    /// Trusted figures of sub-experiments that finished their round.
     pub fn whole(&self) -> MetricTable {
         MetricTable::of_those(&self.manifest, |result, _| self.trouble(result).is_none())
     }
 
-    /// One round by itself.
+    /// Results of one round.
     #[must_use]
     pub fn of_round(&self, round: u32) -> Self {
         let mut one = self.clone();
@@ -65,27 +65,26 @@ impl JudgedResults {
         one
     }
 
-    /// Whether it is still measured; so it looks after a kill too.
+    /// True if the run is still measuring, or was killed.
     pub fn is_running(&self) -> bool {
         self.manifest.status == RunStatus::Running
     }
 
-    /// What was planned, without passes of `tripmeter explain` that were disturbed.
+    /// Planned sub-experiments, without passes of `tripmeter explain` that were disturbed.
     fn plans(&self) -> impl Iterator<Item = &SubExperiment> {
         self.manifest.plan.sub_experiments.iter().filter(|sub| !sub.is_disturbed())
     }
 
-    /// The names of what was planned, in the order of the plan.
+    /// Names of planned sub-experiments, in order.
     pub fn names(&self) -> Vec<&str> {
         self.plans().map(|sub| sub.name.as_str()).collect()
     }
 
-    /// What was planned under a name.
+    /// Planned sub-experiment of this name.
     pub fn plan(&self, name: &str) -> Option<&SubExperiment> {
         self.plans().find(|sub| sub.name == name)
     }
 
-    /// Rounds of a sub-experiment that were begun.
     fn rounds_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a SubExperimentResult> {
         self.manifest.sub_experiments.iter().filter(move |result| result.name == name)
     }
@@ -94,18 +93,17 @@ impl JudgedResults {
         result.trouble().or_else(|| result.distrust(self.allows_damage))
     }
 
-    /// Before a reason, of which round it is if there are several.
     fn in_round(&self, result: &SubExperimentResult, why: &str) -> String {
         if self.manifest.plan.rounds > 1 { format!("round {}: {why}", result.round) } else { why.to_owned() }
     }
 
-    /// Why the figures of a sub-experiment are not trusted, if so.
+    /// Reason that the figures of a sub-experiment are not trusted.
     pub fn distrust(&self, name: &str) -> Option<String> {
         let why = |result: &SubExperimentResult| Some(self.in_round(result, &result.distrust(self.allows_damage)?));
         self.rounds_of(name).find_map(why)
     }
 
-    /// That a sub-experiment lacks payloads or samples because its run was killed or interrupted, if so.
+    /// Note that a sub-experiment lacks payloads or samples because its run was killed or interrupted.
     pub fn unfinished(&self, name: &str) -> Option<String> {
         let planned = self.plan(name)?.payloads.len();
         let is_ended = |result: &SubExperimentResult| matches!(result.status, RunStatus::Complete | RunStatus::Failed);
@@ -123,7 +121,7 @@ impl JudgedResults {
         rounds.find_map(why)
     }
 
-    /// That a payload of a sub-experiment that came to its end has nothing at an offered load, if so.
+    /// Note that a payload of a finished sub-experiment has no message at an offered load.
     pub fn unmeasured(&self, name: &str) -> Option<String> {
         let plan = self.plan(name)?;
         self.rounds_of(name).find_map(|result| {
@@ -132,7 +130,7 @@ impl JudgedResults {
         })
     }
 
-    /// A line about the payloads of a sub-experiment that their time cap ended, if there are any.
+    /// Line about payloads of a sub-experiment that their time cap ended.
     pub fn capped(&self, name: &str) -> Option<String> {
         let plan = self.plan(name)?;
         let cells = self.rounds_of(name).flat_map(|result| result.cells.iter().map(move |cell| (result, cell)));
@@ -146,16 +144,15 @@ impl JudgedResults {
         Some(format!("fewer samples than planned: {first}{more}"))
     }
 
-    /// What is to be known of the figures of a sub-experiment: that its time cap ended it, and that it polled on a CPU that it
-    /// shared.
+    /// Notes on a sub-experiment: its time cap ended it, or it polled on a shared CPU.
     pub fn notes(&self, name: &str) -> Vec<String> {
         let plan = &self.manifest.plan;
         let polled = self.plan(name).filter(|one| plan.polls_on_shared_cpu(one));
         self.capped(name).into_iter().chain(polled.and_then(|one| plan.shared_cpus(one))).collect()
     }
 
-    /// Why a sub-experiment fails whatever its figures are, and what else is to be known; `judged` are the figures of it that
-    /// count. A rate that was missed is a failure unless it is judged itself.
+    /// Reason that a sub-experiment fails whatever its figures, and other notes; `judged` are its figures that count. A
+    /// missed rate is a failure unless the rate itself is judged.
     pub fn standing(&self, name: &str, table: &MetricTable, judged: &[&FigureAddress]) -> SubStanding {
         let [missed, known] = table.missed_rates(name, judged);
         let distrust = self.distrust(name).or_else(|| self.unfinished(name)).or_else(|| self.unmeasured(name));
@@ -164,7 +161,7 @@ impl JudgedResults {
         SubStanding { distrust, notes: notes.collect() }
     }
 
-    /// Why rounds of sub-experiments are not among the trusted figures, a line each that begins with their names.
+    /// Reasons that rounds of sub-experiments are not trusted, a line each, which begins with their name.
     pub fn left_out(&self) -> Vec<String> {
         let why = |result: &SubExperimentResult| {
             let why = result.distrust(self.allows_damage).or_else(|| self.cut_off(result))?;
@@ -175,13 +172,14 @@ impl JudgedResults {
         self.manifest.sub_experiments.iter().filter(|result| !is_disturbed(&result.name)).filter_map(why).collect()
     }
 
-    /// Why a payload that was interrupted has fewer samples than planned, if there is one.
+    /// Reason that an interrupted payload has fewer samples than planned.
     fn cut_off(&self, result: &SubExperimentResult) -> Option<String> {
         let cell = result.cells.iter().filter(|_| result.status != RunStatus::Failed).find(|cell| cell.is_cut_off())?;
         cell.shortfall(self.plan(&result.name)?)
     }
 
-    /// Rounds of a side that do not count or were not run, and payloads of others that lack figures other rounds have.
+    /// Rounds of a side that do not count or were not run, and payloads of others without figures that other rounds
+    /// have.
     pub fn failures(&self, side: &str) -> Vec<String> {
         let mut lines = Vec::new();
         let table = self.whole();
@@ -205,7 +203,7 @@ impl JudgedResults {
         lines
     }
 
-    /// What figures of other experiments must share to be compared over time.
+    /// Properties that experiments must share to be compared over time.
     pub fn machine(&self) -> MachineFacts {
         let environment = &self.manifest.environment;
         let mut machine = MachineFacts::from([
@@ -222,23 +220,22 @@ impl JudgedResults {
     }
 }
 
-/// What a sub-experiment is worth beside its figures.
+/// Status of a sub-experiment apart from its figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubStanding {
-    /// Why it fails whatever its figures are.
+    /// Reason that it fails whatever its figures.
     pub distrust: Option<String>,
-    /// What is to be known of it, a line each.
+    /// Notes, a line each.
     pub notes: Vec<String>,
 }
 
-/// Names of the hosts that followers were on.
 fn followers_of(environment: &Environment) -> String {
     let names: Vec<&str> = environment.hosts.iter().map(|host| host.name.as_str()).collect();
     if names.is_empty() { "this host".to_owned() } else { names.join(", ") }
 }
 
-/// Planned payloads of a sub-experiment that have no latency in a round; none under `throughput`, whose rate of 0 is a
-/// figure like any other.
+/// Planned payloads of a sub-experiment without latency in a round; none under `throughput`, where a rate of 0 is a
+/// valid figure.
 fn silent<'a>(table: &'a MetricTable, plan: &'a SubExperiment, round: u32) -> impl Iterator<Item = u64> + 'a {
     let has_latency = move |row: Row| {
         let has = |figure: &Figure| {
@@ -256,16 +253,16 @@ fn silent<'a>(table: &'a MetricTable, plan: &'a SubExperiment, round: u32) -> im
     payloads.iter().filter(is_silent).copied()
 }
 
-/// What differs between two machines, as far as it is known of both: name, one, other.
+/// Differences between two machines, as far as known of both: name, one, other.
 pub fn differences<'a>(one: &'a MachineFacts, other: &'a MachineFacts) -> impl Iterator<Item = [&'a str; 3]> {
     let pairs = one.iter().filter_map(|(name, value)| Some([name, value, other.get(name)?].map(String::as_str)));
     pairs.filter(|[_, one, other]| one != other)
 }
 
-/// What differs between two sub-experiments of one name: what, one, other.
+/// Differences between two sub-experiments of one name: property, one, other.
 pub type PlanDifferences = Vec<(&'static str, String, String)>;
 
-/// What differs in how two sub-experiments of one name were measured.
+/// Differences in how two sub-experiments of one name were measured.
 pub fn differences_of_plans(one: &SubExperiment, other: &SubExperiment) -> PlanDifferences {
     let own = [
         ("transport", [one.transport.to_string(), other.transport.to_string()]),
@@ -277,7 +274,7 @@ pub fn differences_of_plans(one: &SubExperiment, other: &SubExperiment) -> PlanD
     [differing(own), differences_of_workloads(one, other)].concat()
 }
 
-/// What differs in who sends to whom. Figures of one are no runs of the other.
+/// Differences in topology, which make figures incomparable.
 pub fn differences_of_workloads(one: &SubExperiment, other: &SubExperiment) -> PlanDifferences {
     let topologies = [one, other].map(|plan| plan.workload.topology);
     let of = |count: fn(&Topology) -> u32| topologies.each_ref().map(|of| count(of).to_string());

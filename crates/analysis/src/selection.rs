@@ -1,4 +1,4 @@
-//! Which figures are limited, compared and watched, and their values by address.
+//! Selection of figures that are judged, and their values by address.
 
 use crate::derived;
 use crate::table::{MetricTable, Row};
@@ -10,7 +10,7 @@ use tripmeter_stats::proportion::{self, Proportion};
 use tripmeter_stats::rounds::figure_over_rounds;
 use tripmeter_stats::{ErrorBounds, median};
 
-/// Latencies that are judged unless others are named, by these statistics.
+/// Latencies that are judged by default, with [`STATISTICS`].
 pub(crate) const LATENCIES: [Figure; 7] = [
     Figure::RttHalf,
     Figure::OneWay,
@@ -20,21 +20,19 @@ pub(crate) const LATENCIES: [Figure; 7] = [
     Figure::ServiceRtt,
     Figure::Call,
 ];
-/// Most figures that a line names.
 const MOST_TOLD: usize = 5;
 const STATISTICS: [Statistic; 2] = [Statistic::P50, Statistic::P99];
-/// Figures of one value that are judged unless others are named.
+/// Figures of one value that are judged by default.
 const VALUES: [Figure; 4] = [Figure::LossShare, Figure::AchievedRate, Figure::ReceivedRate, Figure::Completed];
 
-/// Figures to judge: those named, or the usual ones, which are p50 and p99 of each latency, the rates and the loss.
+/// Figures to judge: those named, or by default p50 and p99 of each latency, the rates and the loss.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection(Vec<Wanted>);
 
-/// A figure that is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     Figure(FigureName),
-    /// A statistic without a figure: that of the first headline that has samples.
+    /// Statistic of the first headline that has samples.
     Latency(Statistic),
 }
 
@@ -53,7 +51,7 @@ impl Wanted {
         }
     }
 
-    /// The figure of a row; `None` if that has no latency.
+    /// Figure of a row; `None` if that has no latency.
     fn in_row(self, table: &MetricTable, row: Row) -> Option<FigureName> {
         match self {
             Self::Figure(name) => Some(name),
@@ -66,60 +64,61 @@ impl Wanted {
     }
 }
 
-/// Why figures cannot be judged.
+/// Error of a selection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
-    /// There is no such figure in the results.
+    /// The results have no such figure.
     #[error("there is no figure '{name}' in the results; there are {there}")]
     Unknown {
-        /// As it was named.
+        /// Name as given.
         name: String,
-        /// Those that there are.
+        /// Figures that exist.
         there: String,
     },
-    /// It says what was done.
+    /// The figure has no better direction.
     #[error("'{name}' cannot be judged: neither less nor more of it is better; there are {there}")]
     Neither {
-        /// As it was named.
+        /// Name as given.
         name: String,
-        /// Those that there are.
+        /// Figures that can be judged.
         there: String,
     },
 }
 
-/// A figure of an experiment.
+/// Figure of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selected {
-    /// Where it is.
+    /// Address.
     pub address: FigureAddress,
-    /// The rounds that have it, ascending, and its value in each.
+    /// Rounds that have it, ascending, with its value in each.
     pub rounds: Vec<(u32, f64)>,
-    /// The median of the rounds, also of counts and maxima, so that it does not grow with their number; of losses the share
-    /// of all messages.
+    /// Median of the rounds, also for counts and maxima, so that it does not grow with their number; for losses the
+    /// share of all messages.
     pub value: f64,
-    /// By how much two clocks may put the values off, in their unit: the most of all rounds; 0 with one clock.
+    /// Largest error of the values by two clocks, in their unit, over all rounds; 0 with one clock.
     pub error: f64,
-    /// Samples that each round of a percentile needs for an upper bound at 95 %, if one has fewer.
+    /// Samples per round that a percentile needs for an upper bound at 95 %, if a round has fewer.
     pub needs: Option<u64>,
 }
 
 impl Selected {
-    /// The value of each round.
+    /// Value of each round.
     pub fn values(&self) -> Vec<f64> {
         self.rounds.iter().map(|(_, value)| *value).collect()
     }
 
-    /// The interval of the median over the rounds; `None` if there are too few.
+    /// Interval of the median over the rounds; `None` with too few.
     pub fn interval(&self) -> Option<Interval> {
         figure_over_rounds(&self.values(), ErrorBounds::both(self.error))?.interval
     }
 }
 
 impl Selection {
-    /// The figures of these names, each `FIGURE`, `FIGURE.STATISTIC`, or the `STATISTIC` of the usual latency. All tables together must have each of them.
+    /// Selects figures by name: `FIGURE`, `FIGURE.STATISTIC`, or the `STATISTIC` of the usual latency. Each must be in
+    /// one of the tables.
     ///
     /// # Errors
-    /// If one is unknown, is in none of the tables, or is not judged; with those that there are.
+    /// If one is unknown, is in none of the tables, or is not judged; with the valid ones.
     pub fn named(names: &[String], tables: &[&MetricTable]) -> Result<Self, SelectionError> {
         let there = || there(tables).join(", ");
         let mut found = Vec::new();
@@ -138,10 +137,10 @@ impl Selection {
         Ok(Self(found))
     }
 
-    /// The figures of these names, before there are any results.
+    /// Selects figures by name, before there are results.
     ///
     /// # Errors
-    /// If one is unknown or is not judged; with all that are.
+    /// If one is unknown or is not judged; with the valid ones.
     pub fn asked(names: &[String]) -> Result<Self, SelectionError> {
         let judged = Figure::ALL.iter().filter(|figure| figure.better() != Better::Neither);
         let there = || judged.clone().map(|figure| figure.id()).collect::<Vec<_>>().join(", ");
@@ -156,7 +155,7 @@ impl Selection {
         names.iter().map(one).collect::<Result<_, _>>().map(Self)
     }
 
-    /// How many figures of a row it has at most, `usual` if none is named.
+    /// Most figures per row; `usual` if none is named.
     pub fn most(&self, usual: usize) -> usize {
         let of = |wanted: &Wanted| match wanted {
             Wanted::Figure(FigureName { statistic: None, .. }) => STATISTICS.len(),
@@ -165,7 +164,7 @@ impl Selection {
         if self.0.is_empty() { usual } else { self.0.iter().map(of).sum() }
     }
 
-    /// Itself, or, if no figure is named, the first headline that a table has: its p50 and p99, or its value.
+    /// This selection, or, if no figure is named, the first headline of the table: its p50 and p99, or its value.
     pub(crate) fn or_headline(&self, table: &MetricTable) -> Self {
         let has = |figure: &&Figure| table.select(|key| key.figure == **figure).next().is_some();
         match Figure::HEADLINES.iter().find(has) {
@@ -176,21 +175,19 @@ impl Selection {
         }
     }
 
-    /// Those of the figures that were asked for by name, for [`MetricTable::missed_rates`]: a rate among the usual
-    /// figures excuses no rate that was missed on both sides.
+    /// Figures named by the user, for [`MetricTable::missed_rates`]: a default rate does not excuse a missed rate.
     pub(crate) fn asked_for<'a>(&self, judged: Vec<&'a FigureAddress>) -> Vec<&'a FigureAddress> {
         if self.0.is_empty() { Vec::new() } else { judged }
     }
 
-    /// Every selected figure of a table: by sub-experiment, payload and load, then in the order of the selection.
+    /// Selected figures of a table, by sub-experiment, payload and load, then in the order of the selection.
     ///
-    /// It is of all messages, and of the last of several followers; a figure that neither has is taken of each stream
-    /// that has it.
+    /// Each is of all messages, and of the last of several followers; without either, of each stream that has it.
     pub fn select(&self, table: &MetricTable) -> Vec<Selected> {
         self.select_of(table, preferred)
     }
 
-    /// Every figure of these kinds, of all streams.
+    /// Figures of these kinds, of all streams.
     pub(crate) fn every(kinds: &[(Figure, Statistic)], table: &MetricTable) -> Vec<Selected> {
         let name = |&(figure, statistic): &(Figure, Statistic)| {
             Wanted::Figure(FigureName { figure, statistic: Some(statistic) })
@@ -223,13 +220,11 @@ fn usual() -> Vec<Wanted> {
     LATENCIES.into_iter().flat_map(latency).chain(VALUES.map(value)).collect()
 }
 
-/// The streams that have a figure.
 fn streams(table: &MetricTable, row: Row, figure: Figure) -> Vec<Stream> {
     let all = if figure.is_derived() { derived::streams(table, row, figure) } else { table.streams(row, figure) };
     all.into_iter().cloned().collect()
 }
 
-/// The streams that a figure is judged of.
 fn preferred(table: &MetricTable, row: Row, figure: Figure) -> Vec<Stream> {
     let all = streams(table, row, figure);
     let preferred: Vec<Stream> = [Stream::all(), Stream::last()].into_iter().filter(|one| all.contains(one)).collect();
@@ -263,7 +258,7 @@ fn selected(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, stat
     Some(Selected { address, rounds, value, error, needs })
 }
 
-/// The rounds of a derived figure put together: of a loss all messages, else the median.
+/// Value of a derived figure over rounds: for a loss that of all messages, else the median.
 fn folded(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, rounds: &[(u32, f64)]) -> Option<f64> {
     let values: Vec<f64> = rounds.iter().map(|(_, value)| *value).collect();
     if !matches!(figure, Figure::LossShare | Figure::DeliveredShare) {
@@ -274,7 +269,7 @@ fn folded(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, rounds
     Some(if figure == Figure::LossShare { share } else { 1.0 - share })
 }
 
-/// The names of all figures in these tables that can be judged, in the order of the registry.
+/// Figures in these tables that can be judged, in the order of the registry.
 fn there(tables: &[&MetricTable]) -> Vec<String> {
     let is_there = |figure: Figure, statistic: Statistic| {
         let is_in = |table: &&MetricTable| match figure.is_derived() {
@@ -295,12 +290,12 @@ fn there(tables: &[&MetricTable]) -> Vec<String> {
     all.map(|(figure, statistic)| FigureName { figure, statistic: Some(statistic) }.to_string()).collect()
 }
 
-/// A line about percentiles that have too few samples for an upper bound: each with the samples that a round needs.
+/// Line about percentiles with too few samples for an upper bound, each with the samples that a round needs.
 pub(crate) fn too_few<'a>(unbounded: impl Iterator<Item = (&'a FigureAddress, u64)>) -> Option<String> {
     too_few_named(unbounded.map(|(address, needs)| (format!("{} {}", address.place(), address.name()), needs)))
 }
 
-/// As [`too_few`], of several sub-experiments.
+/// [`too_few`] for several sub-experiments.
 pub(crate) fn too_few_anywhere<'a>(unbounded: impl Iterator<Item = (&'a FigureAddress, u64)>) -> Option<String> {
     too_few_named(unbounded.map(|(address, needs)| (address.to_string(), needs)))
 }
@@ -315,7 +310,7 @@ fn too_few_named(unbounded: impl Iterator<Item = (String, u64)>) -> Option<Strin
     (!told.is_empty()).then(|| format!("too few samples a round for an upper bound: {shown}{more}; use -n"))
 }
 
-/// What is missing of one side, each as coarsely as it can be told: whole sub-experiments, payloads and loads, or figures.
+/// Items missing on one side, each as coarse as possible: sub-experiments, payloads and loads, or figures.
 pub fn missing(of_one: &[Selected], of_other: &[Selected]) -> Vec<String> {
     let place = FigureAddress::located;
     let addresses: HashSet<&FigureAddress> = of_other.iter().map(|one| &one.address).collect();

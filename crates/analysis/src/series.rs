@@ -1,30 +1,30 @@
-//! What the audit of a series of samples says that counts.
+//! Thresholds for findings of the audit of samples.
 
 use tripmeter_model::series::{Correlation, Modes, Series, Trend};
 use tripmeter_stats::rounds::{DRIFT_CHANGE, MODES_RATIO};
 
-/// A warm-up counts if it changes a figure by this share or more.
+/// Smallest change of a figure by a warm-up that counts, as a share.
 pub const WARM_UP_CHANGE: f64 = 0.05;
-/// A drift counts if its p-value is at most this; how far it goes is in [`DRIFT_CHANGE`].
+/// Largest p-value of a drift that counts; its smallest change is [`DRIFT_CHANGE`].
 pub const DRIFT_P: f64 = 0.001;
-/// Modes count if each has this share of the samples or more; how far apart they are is in [`MODES_RATIO`].
+/// Smallest share of samples in each mode; the smallest ratio of their medians is [`MODES_RATIO`].
 pub const MODES_SHARE: f64 = 0.05;
-/// Correlation counts if samples are worth this share of their number, or less.
+/// Largest effective share of samples at which correlation counts.
 pub const EFFECTIVE_SHARE: f64 = 0.1;
 
-/// Whether dropping the warm-up would change the mean, the median or the 99th percentile, in that order.
+/// True for the mean, the median and the 99th percentile, in this order, that change without the warm-up.
 pub fn warm_up_changes(series: &Series) -> [bool; 3] {
     let Some(warm_up) = series.warm_up.filter(|warm_up| warm_up.is_reliable) else { return [false; 3] };
     let changes = |[all, rest]: [f64; 2]| (rest / all - 1.0).abs() >= WARM_UP_CHANGE;
     [warm_up.mean_ns, warm_up.median_ns, warm_up.p99_ns].map(changes)
 }
 
-/// The drift, if it counts.
+/// Drift, if it counts.
 pub fn drifts(series: &Series) -> Option<Trend> {
     series.drift.filter(|drift| drift.p <= DRIFT_P && drift.change.abs() >= DRIFT_CHANGE)
 }
 
-/// The modes, if they are two.
+/// Modes, if there are two that count.
 pub fn has_modes(series: &Series) -> Option<Modes> {
     series.modes.filter(|modes| {
         modes.dip >= modes.dip_limit
@@ -33,7 +33,7 @@ pub fn has_modes(series: &Series) -> Option<Modes> {
     })
 }
 
-/// The autocorrelation, if samples are worth far less than their number.
+/// Autocorrelation, if it counts.
 pub fn is_correlated(series: &Series) -> Option<Correlation> {
     let samples = series.samples.saturating_mul(series.every);
     series.autocorrelation.filter(|found| found.effective_samples <= EFFECTIVE_SHARE * samples as f64)
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use tripmeter_stats::series::Thinned;
 
-    /// About 1 µs with noise of a bell's shape, changed by `change` of the place.
+    /// About 1 µs with bell-shaped noise, changed by `change` of the index.
     fn audited(n: usize, change: impl Fn(usize, f64) -> f64) -> Series {
         let mut random = fastrand::Rng::with_seed(5);
         let mut found = Thinned::default();

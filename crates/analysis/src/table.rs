@@ -1,4 +1,4 @@
-//! Every figure of an experiment, by its address.
+//! Figures of an experiment, by address.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -17,47 +17,47 @@ use tripmeter_stats::rounds::{ALPHA, Estimate, figure_over_rounds};
 const RATES: [Figure; 5] =
     [Figure::AchievedRate, Figure::SlowestRate, Figure::PublishedRate, Figure::ReceivedRate, Figure::Completed];
 
-/// What is shown in one line of most tables: one sub-experiment at one payload and one offered load.
+/// One line of most tables: one sub-experiment at one payload and one offered load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Row {
     /// Index of the sub-experiment, in the order of the plan.
     pub sub: u32,
     /// Bytes of every message, or of the largest.
     pub payload_bytes: u64,
-    /// Index of the offered load, in the order in which loads were first measured.
+    /// Index of the offered load, in the order of first measurement.
     pub load: u32,
 }
 
-/// The address of a figure over all rounds.
+/// Address of a figure over all rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// Sub-experiment, payload and offered load.
     pub row: Row,
     /// Index of the stream.
     pub stream: u32,
-    /// What it is.
+    /// The figure.
     pub figure: Figure,
-    /// What is known of its samples.
+    /// Statistic of its samples.
     pub statistic: Statistic,
 }
 
-/// The values of one figure, round by round.
+/// Values of one figure, round by round.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds<'a> {
-    /// Its address.
+    /// Address.
     pub key: Key,
-    /// The rounds that have it, ascending.
+    /// Rounds that have it, ascending.
     pub rounds: &'a [u32],
-    /// Of each round, in the unit of the figure.
+    /// Value of each round, in the unit of the figure.
     pub values: &'a [f64],
-    /// Of each round, the interval within it.
+    /// Interval within each round.
     pub within: &'a [Option<Interval>],
-    /// By how much two clocks may put the values off, in their unit: the most of all rounds; 0 with one clock.
+    /// Largest error of the values by two clocks, in their unit, over all rounds; 0 with one clock.
     pub error: f64,
 }
 
 impl Rounds<'_> {
-    /// The rounds put together, as the figure is.
+    /// Value over all rounds, by the rule of the figure.
     pub fn folded(&self) -> f64 {
         match self.key.figure.fold_of(self.key.statistic) {
             Fold::Median => self.estimate().map_or(f64::NAN, |estimate| estimate.median),
@@ -66,54 +66,52 @@ impl Rounds<'_> {
         }
     }
 
-    /// The value of a round that has it.
+    /// Value of a round that has it.
     pub fn at(&self, round: u32) -> Option<f64> {
         Some(self.values[self.rounds.binary_search(&round).ok()?])
     }
 
-    /// The median over the rounds, with its interval.
+    /// Median over the rounds, with its interval.
     pub fn estimate(&self) -> Option<Estimate> {
         figure_over_rounds(self.values, self.errors())
     }
 
-    /// The error on both sides of the values.
+    /// Errors on both sides of the values.
     pub fn errors(&self) -> ErrorBounds {
         ErrorBounds::both(self.error)
     }
 
-    /// The values of the rounds that both have.
+    /// Values of the rounds that both have.
     pub fn paired(&self, other: &Rounds<'_>) -> Vec<(f64, f64)> {
         self.rounds.iter().zip(self.values).filter_map(|(round, value)| Some((*value, other.at(*round)?))).collect()
     }
 }
 
-/// The figures of an experiment, sorted by their address and then by round.
+/// Figures of an experiment, sorted by address and then by round.
 #[derive(Clone, Debug, Default)]
 pub struct MetricTable {
     subs: Vec<String>,
     loads: Vec<OfferedLoad>,
     streams: Vec<Stream>,
-    /// Where each of them stands: a recording may have thousands of topics.
+    /// Index of each stream: a recording may have thousands of topics.
     places_of_streams: HashMap<Stream, u32>,
-    /// Each once, ascending, with the places of its values.
     keys: Vec<(Key, Range<usize>)>,
     rounds: Vec<u32>,
     values: Vec<f64>,
     within: Vec<Option<Interval>>,
-    /// Of each row, its trials round by round, without their figures.
+    /// Trials of each row by round, without their figures.
     trials: BTreeMap<Row, Vec<(u32, Trial)>>,
-    /// Rows whose messages have several sizes.
     several_sizes: HashSet<Row>,
-    /// Kernel times may be sampled by timer ticks.
+    /// True if kernel times may be sampled by timer ticks.
     pub may_sample_kernel_time: bool,
 }
 
-/// Takes trials in any order.
+/// Collects trials in any order.
 #[derive(Debug, Default)]
 pub struct Builder {
     table: MetricTable,
     entries: Vec<(Key, u32, f64, Option<Interval>)>,
-    /// Where each sub-experiment stands: there may be thousands.
+    /// Index of each sub-experiment: there may be thousands.
     places_of_subs: HashMap<String, u32>,
 }
 
@@ -127,9 +125,9 @@ fn index_of<T: PartialEq + Clone>(all: &mut Vec<T>, one: &T) -> u32 {
 }
 
 impl Builder {
-    /// For sub-experiments of these names, in this order.
+    /// Builder for sub-experiments of these names, in this order.
     pub fn new(subs: Vec<String>) -> Self {
-        // The first of a name counts.
+        // For equal names the first counts.
         let mut places_of_subs = HashMap::new();
         for (name, place) in subs.iter().zip(0..) {
             places_of_subs.entry(name.clone()).or_insert(place);
@@ -165,7 +163,7 @@ impl Builder {
         table.trials.entry(row).or_default().push((round, trial.without_figures()));
     }
 
-    /// The table.
+    /// Table of the trials.
     pub fn build(self) -> MetricTable {
         let Self { mut table, mut entries, .. } = self;
         entries.sort_by_key(|entry| (entry.0, entry.1));
@@ -184,13 +182,12 @@ impl Builder {
 }
 
 impl MetricTable {
-    /// The figures of everything that a manifest holds; attempts that were set aside are not among them, and neither are
-    /// passes of `tripmeter explain` that were disturbed.
+    /// Figures of a manifest, without discarded attempts and without disturbed passes of `tripmeter explain`.
     pub fn of(manifest: &Manifest) -> Self {
         Self::of_those(manifest, |_, _| true)
     }
 
-    /// The figures of the payloads that count, each of a sub-experiment in one round.
+    /// Figures of the payloads that count, each of a sub-experiment in one round.
     pub fn of_those(manifest: &Manifest, counts: impl Fn(&SubExperimentResult, &PayloadResult) -> bool) -> Self {
         let planned = &manifest.plan.sub_experiments;
         let undisturbed: HashSet<&str> =
@@ -209,55 +206,55 @@ impl MetricTable {
         MetricTable { may_sample_kernel_time: manifest.may_sample_kernel_time(), ..builder.build() }
     }
 
-    /// The name of a sub-experiment.
+    /// Name of a sub-experiment.
     pub fn sub(&self, row: Row) -> &str {
         &self.subs[row.sub as usize]
     }
 
-    /// The offered load of a row.
+    /// Offered load of a row.
     pub fn load(&self, row: Row) -> OfferedLoad {
         self.loads[row.load as usize]
     }
 
-    /// True if the messages of a row have several sizes: its payload is that of the largest.
+    /// True if the messages of a row have several sizes, of which its payload is the largest.
     pub fn has_several_sizes(&self, row: Row) -> bool {
         self.several_sizes.contains(&row)
     }
 
-    /// Place of the figures of a row within a sentence: `at 64k`, `on all topics`.
+    /// Payload of a row within a sentence: `at 64k`, `on all topics`.
     pub fn at_size(&self, row: Row) -> String {
         at_text(row.payload_bytes, self.has_several_sizes(row))
     }
 
-    /// Whether the rate that was offered was not kept in any round.
+    /// True if the offered rate was missed in some round.
     pub fn is_rate_missed(&self, row: Row) -> bool {
         self.trials(row).iter().any(|(_, trial)| trial.rate_missed)
     }
 
-    /// The trials of a row with their rounds, ascending: everything but their figures.
+    /// Trials of a row with their rounds, ascending, without figures.
     pub fn trials(&self, row: Row) -> &[(u32, Trial)] {
         self.trials.get(&row).map_or(&[], Vec::as_slice)
     }
 
-    /// Every row that has a trial.
+    /// All rows with a trial.
     pub fn all_rows(&self) -> impl Iterator<Item = Row> {
         self.trials.keys().copied()
     }
 
-    /// Every row of a sub-experiment that has a trial.
+    /// Rows of a sub-experiment with a trial.
     pub fn rows_of(&self, sub: u32) -> impl Iterator<Item = Row> {
         let row = |end| Row { sub, payload_bytes: end, load: end as u32 };
         self.trials.range(row(0)..=row(u64::MAX)).map(|(row, _)| *row)
     }
 
-    /// The row of a payload that was measured at one offered load.
+    /// Row of a payload, if it was measured at only one offered load.
     pub fn only_row(&self, sub: u32, payload_bytes: u64) -> Option<Row> {
         let row = |load| Row { sub, payload_bytes, load };
         let mut rows = self.trials.range(row(0)..=row(u32::MAX)).map(|(row, _)| *row);
         rows.next().filter(|_| rows.next().is_none())
     }
 
-    /// The stream of a key.
+    /// Stream of a key.
     pub fn stream(&self, key: Key) -> &Stream {
         &self.streams[key.stream as usize]
     }
@@ -270,8 +267,8 @@ impl MetricTable {
         Rounds { key: *key, rounds, values, within, error: self.error(*key, rounds, values) }
     }
 
-    /// By how much two clocks may put a figure of these rounds and values off. A stream without an error of its own has that
-    /// of all.
+    /// Largest error of a figure by two clocks, for these rounds and values. A stream without its own error has that of
+    /// all.
     fn error(&self, key: Key, rounds: &[u32], values: &[f64]) -> f64 {
         if !key.figure.has_two_clocks() || key.statistic == Statistic::N {
             return 0.0;
@@ -279,31 +276,31 @@ impl MetricTable {
         let (stream, all) = (self.stream(key), Stream::all());
         let get = |stream, figure| self.get(key.row, stream, figure, Statistic::Value);
         let Some(error) = get(stream, Figure::ClockError).or_else(|| get(&all, Figure::ClockError)) else { return 0.0 };
-        // Rounds whose clocks were not known well enough have no value.
+        // Rounds with insufficiently known clocks have no value.
         let ns = rounds.iter().filter_map(|round| error.at(*round)).fold(0.0, f64::max);
         if key.figure.unit() == Unit::Ns {
             return ns;
         }
-        // Counted in a time that may be shorter by so much; 1 ns of it is left at least.
+        // Counted over a time that may be shorter by the error; at least 1 ns of it remains.
         let Some(time) = get(stream, Figure::Subscription) else { return 0.0 };
         let shortest_ns = rounds.iter().filter_map(|round| time.at(*round)).fold(f64::INFINITY, f64::min);
         let largest = values.iter().copied().fold(0.0, f64::max);
         largest * ns / (shortest_ns - ns).max(1.0)
     }
 
-    /// Every figure whose key is wanted, in the order of the keys.
+    /// Figures whose key is wanted, in the order of the keys.
     pub fn select(&self, is_wanted: impl Fn(&Key) -> bool) -> impl Iterator<Item = Rounds<'_>> {
         (0..self.keys.len()).filter(move |place| is_wanted(&self.keys[*place].0)).map(|place| self.at(place))
     }
 
-    /// The rows of all figures whose key is wanted: by sub-experiment, payload and load.
+    /// Rows of all figures whose key is wanted, by sub-experiment, payload and load.
     pub fn rows(&self, is_wanted: impl Fn(&Key) -> bool) -> Vec<Row> {
         let mut rows: Vec<Row> = self.keys.iter().map(|(key, _)| *key).filter(is_wanted).map(|key| key.row).collect();
         rows.dedup();
         rows
     }
 
-    /// A figure of a row.
+    /// Figure of a row.
     pub fn get(&self, row: Row, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<Rounds<'_>> {
         let stream = *self.places_of_streams.get(stream)?;
         let key = Key { row, stream, figure, statistic };
@@ -311,12 +308,12 @@ impl MetricTable {
         Some(self.at(place))
     }
 
-    /// True if each round has samples enough for an upper bound at 95 %, or if it is no percentile above the median.
+    /// True if each round has enough samples for an upper bound at 95 %, or if it is not a percentile above the median.
     pub fn is_bounded(&self, row: Row, stream: &Stream, figure: Figure, statistic: Statistic) -> bool {
         self.samples_needed(row, stream, figure, statistic).is_none()
     }
 
-    /// Samples that each round of a percentile needs for an upper bound at 95 %, if one has fewer.
+    /// Samples per round that a percentile needs for an upper bound at 95 %, if a round has fewer.
     pub fn samples_needed(&self, row: Row, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<u64> {
         let needed = samples_for(statistic)?;
         let samples = self.get(row, stream, figure, Statistic::N);
@@ -324,8 +321,8 @@ impl MetricTable {
         (fewest < needed as f64).then_some(needed)
     }
 
-    /// A line for each row of a sub-experiment whose offered rate was not kept: of those whose rate is not among the figures
-    /// that are `judged`, and of the others.
+    /// Lines about rows of a sub-experiment whose offered rate was missed: those whose rate is not among the `judged`
+    /// figures, then the others.
     pub fn missed_rates(&self, name: &str, judged: &[&FigureAddress]) -> [Vec<(Row, String)>; 2] {
         let is_judged = |row: &Row| {
             judged.iter().any(|one| {
@@ -346,7 +343,7 @@ impl MetricTable {
         let least = |figure| values(figure).iter().copied().reduce(f64::min);
         let kept = least(Figure::AchievedRate).or_else(|| least(Figure::PublishedRate)).map(f64::round);
         let rates = match kept.zip(least(Figure::OfferedRate)) {
-            // Kept on the whole, by messages that came in heaps.
+            // Kept overall, with messages sent in clusters.
             Some((kept, offered)) if kept >= offered.round() => {
                 let late = values(Figure::Behind).iter().copied().reduce(f64::max).unwrap_or(0.0);
                 format!(": up to {late} messages of a round were sent late")
@@ -358,7 +355,7 @@ impl MetricTable {
         format!("RATE MISSED {at} {load}{rounds}{rates}; figures are of a load that was not offered")
     }
 
-    /// The streams of a row that have a figure.
+    /// Streams of a row that have a figure.
     pub fn streams(&self, row: Row, figure: Figure) -> Vec<&Stream> {
         let first = self.keys.partition_point(|(key, _)| key.row < row);
         let of_row = self.keys[first..].iter().map(|(key, _)| *key).take_while(|key| key.row == row);
@@ -369,7 +366,7 @@ impl MetricTable {
     }
 }
 
-/// Samples that an upper bound at 95 % of a percentile above the median needs; `None` of any other statistic.
+/// Samples needed for an upper bound at 95 % of a percentile above the median; `None` for other statistics.
 pub fn samples_for(statistic: Statistic) -> Option<u64> {
     let below = match statistic {
         Statistic::P90 => 0.9,
@@ -447,7 +444,7 @@ mod tests {
             trial.put(&all, Figure::ReceivedRate, 500.0);
             builder.add("a", round, 1024, trial);
         }
-        // Its latencies are left out, and say nothing of others.
+        // Its latencies are omitted, without effect on others.
         let mut refused = trial(OfferedLoad::Max, 100.0, 0.0);
         refused.put(&all, Figure::ClockError, 1e6);
         builder.add("a", 7, 1024, refused);
@@ -464,7 +461,7 @@ mod tests {
             of(&all, Figure::Subscription, Statistic::Value),
             of(&all, Figure::ReceivedRate, Statistic::Value),
         ];
-        // So many messages in 1000 instead of 1026 ns are 13 per second more.
+        // 26 messages in 1000 instead of 1026 ns are 13 per second more.
         assert_eq!(errors.map(|rounds| rounds.error), [26.0, 0.0, 0.0, 26.0, 13.0]);
     }
 }

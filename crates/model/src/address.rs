@@ -1,4 +1,4 @@
-//! The address of a figure over the rounds of an experiment: by names, so that it is the same in every experiment.
+//! Address of a figure over the rounds of an experiment: by names, so that it is equal in every experiment.
 
 use crate::figure::{Figure, Statistic, Unit};
 use crate::metric::Stream;
@@ -9,24 +9,24 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
-/// Where a figure is found.
+/// Address of a figure in any experiment.
 #[derive(Clone, Debug, Eq, Serialize)]
 pub struct FigureAddress {
-    /// The name of the sub-experiment.
+    /// Name of the sub-experiment.
     pub sub_experiment: String,
     /// Bytes of every message, or of the largest.
     pub payload_bytes: u64,
-    /// Messages have several sizes. It says how the address is shown, and is no part of it.
+    /// True if messages have several sizes: changes how the address is shown, not equality.
     #[serde(skip)]
     pub has_several_sizes: bool,
-    /// How messages were offered.
+    /// Offered load.
     #[serde(rename = "offered_load", serialize_with = "as_text")]
     pub load: OfferedLoad,
-    /// Which messages, or which process.
+    /// Messages or process that the figure is of.
     pub stream: Stream,
-    /// What it is.
+    /// The figure.
     pub figure: Figure,
-    /// The statistic of its samples.
+    /// Statistic of its samples.
     #[serde(serialize_with = "as_text")]
     pub statistic: Statistic,
 }
@@ -45,29 +45,29 @@ impl PartialEq for FigureAddress {
 
 impl Hash for FigureAddress {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Without the load, which has fractions: few addresses differ in it alone.
+        // Without the load, a float: few addresses differ in it alone.
         (&self.sub_experiment, self.payload_bytes, &self.stream, self.figure, self.statistic).hash(state);
     }
 }
 
 impl FigureAddress {
-    /// Its unit.
+    /// Unit of the figure.
     pub fn unit(&self) -> Unit {
         self.figure.unit()
     }
 
-    /// Figure and statistic: `rtt_half_ns.p50`, `loss_share`; before them the stream if it is not `all`.
+    /// Figure and statistic, `rtt_half_ns.p50` or `loss_share`; before them the stream if it is not `all`.
     pub fn name(&self) -> String {
         let name = FigureName { figure: self.figure, statistic: Some(self.statistic) };
         if self.stream == Stream::all() { name.to_string() } else { format!("{} {name}", self.stream) }
     }
 
-    /// Whether both are of one figure over payloads.
+    /// True if the addresses differ at most in the payload.
     pub fn is_same_but_for_payload(&self, other: &Self) -> bool {
         Self { payload_bytes: self.payload_bytes, ..other.clone() } == *self
     }
 
-    /// The payload that it stands under, which is none where messages have several sizes: `1k`, `all topics`, `one topic`.
+    /// Payload, or its stand-in where messages have several sizes: `1k`, `all topics`, `one topic`.
     pub fn size(&self) -> String {
         match self.stream.topic {
             Some(_) if self.has_several_sizes => "one topic".to_owned(),
@@ -84,12 +84,12 @@ impl FigureAddress {
         }
     }
 
-    /// The sub-experiment with that place: `uds at 1k 1000hz`, `uds on all topics`.
+    /// Sub-experiment and place: `uds at 1k 1000hz`, `uds on all topics`.
     pub fn located(&self) -> String {
         self.located_as(&self.sub_experiment)
     }
 
-    /// As [`Self::located`], by another name of the sub-experiment.
+    /// [`Self::located`] with another name of the sub-experiment.
     pub fn located_as(&self, name: &str) -> String {
         format!("{name} {}", self.at())
     }
@@ -107,12 +107,12 @@ impl fmt::Display for FigureAddress {
     }
 }
 
-/// A figure as people name it: `FIGURE[.STATISTIC]`.
+/// A figure as users write it: `FIGURE[.STATISTIC]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FigureName {
-    /// What it is.
+    /// The figure.
     pub figure: Figure,
-    /// The statistic of its samples; `None` means any.
+    /// Statistic of its samples; `None` means any.
     pub statistic: Option<Statistic>,
 }
 
@@ -134,10 +134,10 @@ impl FromStr for FigureName {
     }
 }
 
-/// The statistic of a name that people give: as in files, or `median`.
+/// Parses the name of a statistic as in files, or `median` for p50.
 ///
 /// # Errors
-/// If there is none of that name.
+/// If no statistic has this name.
 pub fn statistic_named(text: &str) -> Result<Statistic, String> {
     if text == "median" { Ok(Statistic::P50) } else { text.parse() }
 }

@@ -1,10 +1,10 @@
-//! The audit of a machine: what about it disturbs measuring, and what would fix it.
+//! Audit of a machine: what disturbs measuring on it, and the fixes.
 
 use crate::count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What stands in place of a value that the machine does not show.
+/// Stands for a value that the machine does not show.
 pub const NOT_VISIBLE: &str = "not visible here";
 
 /// How much a finding matters.
@@ -20,7 +20,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// As it is written.
+    /// Name in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Level::Info => "info",
@@ -30,17 +30,17 @@ impl Level {
     }
 }
 
-/// What a check is about; for people.
+/// Description of a check, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckInfo {
-    /// Its name.
+    /// Name of the check.
     pub name: &'static str,
-    /// The file that it reads, or what it measures.
+    /// File that it reads, or quantity that it measures.
     pub source: &'static str,
-    /// From where on it warns or fails.
+    /// Limit from which it warns or fails.
     pub limit: &'static str,
-    /// The command that would fix it, or what to do where no command can. `CPUS` stands for the CPUs audited,
-    /// `OTHERS` for all others.
+    /// Command that fixes it, or advice where there is none. `CPUS` stands for the CPUs audited, `OTHERS` for all
+    /// others.
     pub fix: &'static str,
 }
 
@@ -209,12 +209,12 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// The findings of a level.
+    /// Findings of a level.
     pub fn at(&self, level: Level) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(move |finding| finding.level == level)
     }
 
-    /// What a strict audit refuses: whatever warns or fails, the worst first.
+    /// Findings that a strict audit refuses: failures, then warnings.
     pub fn refused(&self) -> Vec<&Finding> {
         self.at(Level::Fail).chain(self.at(Level::Warn)).collect()
     }

@@ -1,5 +1,5 @@
-//! Bounds of files of results. They hold for writers as for readers, so what is stored can be read; what others say is cut to
-//! smaller ones where it is received.
+//! Bounds of results files. Writers keep them too, so stored files can be read; text from outside is cut to smaller
+//! ones.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -8,26 +8,25 @@ use std::borrow::Cow;
 
 /// Most bytes of `manifest.json` and `audit.json`, and of a line of `trials.jsonl`.
 pub const MOST_BYTES: u64 = 64 << 20;
-/// Most bytes of `trials.jsonl`: [`MOST_TRIALS`](crate::plan::MOST_TRIALS) of 10 kB, with all attempts at
-/// it. In `docs/results` one has 0.9 to 4.6 kB.
+/// Most bytes of `trials.jsonl`: [`MOST_TRIALS`](crate::plan::MOST_TRIALS) of 10 kB, with all attempts. Lines in
+/// `docs/results` have 0.9 to 4.6 kB.
 pub const MOST_TRIALS_BYTES: u64 = 1 << 30;
 /// Most elements of all lists in a file, or in a line of `trials.jsonl`.
 pub const MOST_ELEMENTS: usize = 250_000;
-/// Most members of all objects, but for the first of each.
+/// Most members of all objects together, not counting the first of each.
 pub const MOST_MEMBERS: usize = 4_000_000;
-/// Most bytes of a text, as JSON has it.
+/// Most bytes of a string in its JSON form.
 pub const MOST_TEXT_BYTES: usize = 64 << 10;
-/// Most bytes of a text that another host, a plugin or another process says: several of them fit into a text of a file,
-/// whatever JSON escapes.
+/// Most bytes of a string from another host, plugin or process: several fit into one string of a file, even escaped.
 pub const MOST_SAID_BYTES: usize = 4 << 10;
-/// Most bytes of all that another host or process says at once and that is kept, as JSON.
+/// Most bytes, as JSON, of one message from another host or process that is kept.
 pub const MOST_SAID_IN_ALL: usize = 1 << 20;
-/// Most elements of all lists in it.
+/// Most elements of all lists in such a message.
 pub const MOST_SAID_ELEMENTS: usize = 20_000;
 
-/// The text; of one with more than [`MOST_SAID_BYTES`] the first, and how many bytes were left out.
+/// Cuts a text of more than [`MOST_SAID_BYTES`] and adds the number of bytes left out.
 pub fn cut(text: &str) -> Cow<'_, str> {
-    /// Room for the words behind it: a text that was cut is not cut again.
+    /// Room for that number: a text that was cut is not cut again.
     const WORDS: usize = 48;
     if text.len() <= MOST_SAID_BYTES {
         return Cow::Borrowed(text);
@@ -37,10 +36,10 @@ pub fn cut(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{kept} … and {} bytes more", text.len() - kept.len()))
 }
 
-/// What another host, plugin or process says, with each text [`cut`].
+/// Value from another host, plugin or process, with each text [`cut`].
 ///
 /// # Errors
-/// If it has more than [`MOST_SAID_IN_ALL`] bytes or [`MOST_SAID_ELEMENTS`] elements even so: value and limit.
+/// If it still exceeds [`MOST_SAID_IN_ALL`] bytes or [`MOST_SAID_ELEMENTS`] elements: value and limit.
 pub fn said<T: Serialize + DeserializeOwned>(what: T) -> Result<T, String> {
     let mut value = serde_json::to_value(what).map_err(|error| error.to_string())?;
     cut_all(&mut value, MOST_SAID_BYTES, str::len);
@@ -55,11 +54,11 @@ pub fn said<T: Serialize + DeserializeOwned>(what: T) -> Result<T, String> {
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
-/// JSON of a file of results or of one of its lines, without a line break at its end. A text over [`MOST_TEXT_BYTES`] is
+/// JSON of a results file, or of a line of one, without a line break at its end. A text over [`MOST_TEXT_BYTES`] is
 /// [`cut`].
 ///
 /// # Errors
-/// If readers would refuse it even so: value and limit.
+/// If readers would still refuse it: value and limit.
 pub fn to_json(what: &impl Serialize, is_pretty: bool) -> Result<String, String> {
     let written = if is_pretty { serde_json::to_string_pretty(what) } else { serde_json::to_string(what) };
     let mut text = written.map_err(|error| error.to_string())?;
@@ -70,7 +69,7 @@ pub fn to_json(what: &impl Serialize, is_pretty: bool) -> Result<String, String>
     }
     match too_long(&text) {
         Some(what) => Err(what),
-        // A line break comes behind it.
+        // The caller adds a line break.
         None if text.len() as u64 >= MOST_BYTES => {
             Err(format!("{} bytes, and the most are {MOST_BYTES}", text.len() + 1))
         }
@@ -83,7 +82,6 @@ pub fn json_bytes(text: &str) -> usize {
     serde_json::to_string(text).map_or(usize::MAX, |text| text.len() - 2)
 }
 
-/// Cuts each text and name that has more than `most` bytes.
 fn cut_all(value: &mut Value, most: usize, bytes: fn(&str) -> usize) {
     // Counting escapes takes longer, and most texts are short.
     let is_long = |text: &str| 6 * text.len() > most && bytes(text) > most;
@@ -102,7 +100,7 @@ fn cut_all(value: &mut Value, most: usize, bytes: fn(&str) -> usize) {
     }
 }
 
-/// What of a JSON text is over a bound of files of results: its longest string, or all lists or objects together.
+/// First bound that a JSON text exceeds, as value and limit: longest string, all members, or all list elements.
 pub(crate) fn too_long(text: &str) -> Option<String> {
     let JsonCounts { longest, elements, members } = JsonCounts::of(text);
     if longest > MOST_TEXT_BYTES {
@@ -114,13 +112,11 @@ pub(crate) fn too_long(text: &str) -> Option<String> {
     (elements > MOST_ELEMENTS).then(|| format!("lists of {elements} elements in all, and the most are {MOST_ELEMENTS}"))
 }
 
-/// Counts of a JSON text.
+/// Sizes that [`too_long`] bounds.
 struct JsonCounts {
-    /// Bytes of the longest string.
     longest: usize,
-    /// Elements of all lists.
     elements: usize,
-    /// Members of all objects, but for the first of each.
+    /// Members of all objects, not counting the first of each.
     members: usize,
 }
 
@@ -128,7 +124,7 @@ impl JsonCounts {
     fn of(text: &str) -> Self {
         let mut counts = Self { longest: 0, elements: 0, members: 0 };
         let (mut begin, mut is_escaped) = (None, false);
-        // Of each bracket that is open, whether it is a list's.
+        // One entry for each open bracket: true if it is a list's.
         let mut open = Vec::new();
         for (at, byte) in text.bytes().enumerate() {
             match (byte, begin) {

@@ -1,5 +1,3 @@
-//! Messages by their outcome.
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,27 +1,27 @@
-//! What happened to one message or call.
+//! Outcome of one message or call.
 
 /// Status of a message or call in a file of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryStatus {
-    /// Came in time and intact.
+    /// Arrived in time and intact.
     Ok,
-    /// Came in time and intact, after a later message.
+    /// Arrived in time and intact, after a later message.
     Reordered,
-    /// Came in time and intact, and then again.
+    /// Arrived in time and intact, more than once.
     Duplicated,
-    /// Came later than the loss time-out after it was sent.
+    /// Arrived later than the loss time-out after it was sent.
     Late,
-    /// Its touched payload was not what was written.
+    /// Its touched payload differs from what was written.
     Damaged,
-    /// Never came, or with a header that nobody can read.
+    /// Never arrived, or with an unreadable header.
     Lost,
 }
 
 impl DeliveryStatus {
-    /// Came in time and intact, so that their latencies count.
+    /// Statuses of messages that arrived in time and intact, so that their latencies count.
     pub const RECEIVED: [Self; 3] = [Self::Ok, Self::Reordered, Self::Duplicated];
 
-    /// The word in the file.
+    /// Word in the file.
     pub fn as_str(self) -> &'static str {
         match self {
             DeliveryStatus::Ok => "ok",
@@ -33,7 +33,7 @@ impl DeliveryStatus {
         }
     }
 
-    /// The word in the file of calls, which fail where messages come damaged, and time out where messages get lost.
+    /// Word in the file of calls: a damaged one failed, a lost or late one timed out.
     pub fn of_call(self) -> &'static str {
         match self {
             DeliveryStatus::Damaged => "failed",
@@ -42,7 +42,7 @@ impl DeliveryStatus {
         }
     }
 
-    /// It came in time and intact, so that its latencies count.
+    /// True if it arrived in time and intact, so that its latencies count.
     pub fn is_received(self) -> bool {
         Self::RECEIVED.contains(&self)
     }

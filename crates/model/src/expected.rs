@@ -1,5 +1,4 @@
-//! How many rows files of samples have at least, by the figures that are of them: a disk that lost power, or a copy that was
-//! cut off, may lack some.
+//! Fewest rows that files of samples must have, by their figures. A power loss or an interrupted copy may lose some.
 
 use crate::delivery::DeliveryStatus;
 use crate::figure::{Figure, Statistic};
@@ -12,7 +11,6 @@ use crate::trial::Trial;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Figures of which each sample has a row.
 const OF_ROWS: [Figure; 7] = [
     Figure::RttHalf,
     Figure::Call,
@@ -23,27 +21,27 @@ const OF_ROWS: [Figure; 7] = [
     Figure::OneWay,
 ];
 
-/// How many samples a figure of a trial is of, over all streams or at the last of several followers.
+/// Samples of a figure of a trial, over all streams or at the last of several followers.
 fn samples_of(trial: &Trial, figure: Figure) -> u64 {
     let streams = [Stream::all(), Stream::last()];
     let counts = streams.iter().filter_map(|stream| trial.get(stream, figure, Statistic::N));
     counts.map(|found| found.value as u64).max().unwrap_or(0)
 }
 
-/// How many round trips a payload has in eProsima's file.
+/// Round trips of a payload in eProsima's file.
 pub fn round_trips(cell: &PayloadResult) -> u64 {
     cell.trials.iter().map(|trial| samples_of(trial, Figure::RttHalf)).sum()
 }
 
 impl Manifest {
-    /// The first round whose files of samples stay; older rounds have none.
+    /// First round whose files of samples are kept; older rounds have none.
     pub fn first_round_with_samples(&self) -> u32 {
         let newest = || self.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
         self.plan.keep_samples.map_or(1, |rounds| newest().saturating_add(1).saturating_sub(rounds))
     }
 }
 
-/// The rows with times that the trials of a sub-experiment in a round have in `samples/<name>.csv`.
+/// Rows with times that the trials of a sub-experiment in a round have in `samples/<name>.csv`.
 #[derive(Clone, Debug)]
 pub struct ExpectedRows {
     round: u32,
@@ -52,23 +50,23 @@ pub struct ExpectedRows {
 }
 
 impl ExpectedRows {
-    /// Of all trials of these payloads.
+    /// Expects the rows of all trials of these payloads.
     pub fn of(round: u32, cells: &[PayloadResult]) -> Self {
         Self::of_trials(round, cells.iter().flat_map(|cell| &cell.trials))
     }
 
-    /// Of all that is finished of a result.
+    /// Expects the rows of the finished payloads of a result.
     pub fn of_result(result: &SubExperimentResult) -> Self {
         let cells = result.cells.iter().filter(|cell| !cell.unfinished);
         Self::of_trials(result.round, cells.flat_map(|cell| &cell.trials))
     }
 
-    /// Of these trials.
+    /// Expects the rows of these trials.
     pub fn of_trials<'a>(round: u32, trials: impl Iterator<Item = &'a Trial>) -> Self {
         let mut expected = Self { round, trials: BTreeSet::new(), missing: BTreeMap::new() };
         for trial in trials {
             expected.trials.insert(trial.number);
-            // A search keeps no rows.
+            // Searches keep no rows.
             let is_search = matches!(trial.load, OfferedLoad::Search { .. });
             let rows = OF_ROWS.iter().map(|figure| samples_of(trial, *figure)).max();
             if let Some(rows) = rows.filter(|rows| *rows > 0 && !is_search) {
@@ -78,17 +76,17 @@ impl ExpectedRows {
         expected
     }
 
-    /// Whether none is missing, or none any more.
+    /// True if no row is missing any more.
     pub fn are_there(&self) -> bool {
         self.missing.is_empty()
     }
 
-    /// Whether rows of a trial count.
+    /// True if rows of this trial are expected.
     pub fn has(&self, trial: u32) -> bool {
         self.trials.contains(&trial)
     }
 
-    /// Notes a row; whether it is of a trial that counts.
+    /// Counts a row; true if it is of an expected trial.
     pub fn add(&mut self, row: &SampleRow) -> bool {
         if row.round != self.round || !self.has(row.trial) {
             return false;
@@ -104,17 +102,17 @@ impl ExpectedRows {
         true
     }
 
-    /// Call this after the last row of `file`, or if it is not there.
+    /// Checks that no row is missing, after the last row of `file` or if there is no file.
     ///
     /// # Errors
-    /// If rows are missing: how many, and of which trials.
+    /// If rows are missing: their number, by trial.
     pub fn check(&self, file: &Path) -> Result<(), FileError> {
         let missing = self.missing.iter().map(|(trial, rows)| format!("{rows} of trial {trial}")).collect::<Vec<_>>();
         if missing.is_empty() { Ok(()) } else { Err(lacking(file, "samples", &missing)) }
     }
 }
 
-/// A file that lacks something of finished payloads, which are named.
+/// Error for a file that lacks `what` of finished payloads, of which at most 10 are named.
 pub fn lacking(file: &Path, what: &str, missing: &[String]) -> FileError {
     const MOST: usize = 10;
     let more = match missing.len().saturating_sub(MOST) {

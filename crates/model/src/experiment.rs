@@ -1,4 +1,4 @@
-//! An experiment as written: in a TOML file, in a preset, or by flags, which override the file.
+//! An experiment as written in a TOML file, a preset or flags, which override the file.
 
 use crate::interference::{BackgroundLoad, Sched};
 use crate::kept::{Raw, Streams};
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenSamplesAbove {
-    /// For payloads larger than this, as [`crate::payload::parse_list`] reads one.
+    /// Size above which this number applies, as [`crate::payload::parse_list`] reads one.
     pub payload: String,
     /// Round trips per payload.
     pub samples: u64,
@@ -29,19 +29,19 @@ pub struct WrittenRecording {
     /// MCAP files, or folders of them, that are played as one; a single one is written without a list.
     #[serde(rename = "file", deserialize_with = "one_or_several", serialize_with = "as_one_or_several")]
     pub files: Vec<PathBuf>,
-    /// How many times faster it is played, 0.001 to 1000; default 1.
+    /// Playback speed, 0.001 to 1000 times the recorded one; default 1.
     pub speed: Option<f64>,
     /// Topics that are played; default all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<String>,
-    /// Seconds of the recording before the part that is played; default 0.
+    /// Start of the part that is played, in seconds of the recording; default 0.
     pub from_s: Option<f64>,
-    /// Seconds of the recording at which that part ends; default all.
+    /// End of that part, in seconds of the recording; default its end.
     pub until_s: Option<f64>,
 }
 
 impl WrittenRecording {
-    /// How many times faster it is played.
+    /// Playback speed, as a multiple of the recorded one.
     pub fn factor(&self) -> f64 {
         self.speed.unwrap_or(1.0)
     }
@@ -52,7 +52,6 @@ impl WrittenRecording {
     }
 }
 
-/// A value, or a list of them.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "not the path of a recording, or a list of such paths")]
 enum OneOrSeveral {
@@ -77,11 +76,11 @@ fn as_one_or_several<S: Serializer>(files: &[PathBuf], serializer: S) -> Result<
     }
 }
 
-/// Declares what can be said for the whole experiment and again for one sub-experiment, once for all types that have it:
-/// serde can flatten one into the others, but then TOML errors lose line and column.
+/// Declares fields of the whole experiment that a sub-experiment can override, once for all types with them: if
+/// serde flattens one type into others, TOML errors lose line and column.
 macro_rules! with_common_fields {
     ($($(#[$doc:meta])* $field:ident: $type:ty,)+) => {
-        /// What can be said for the whole experiment and again for one sub-experiment. What is missing has its default.
+        /// Fields of the whole experiment that a sub-experiment can override; missing ones have their default.
         #[derive(Clone, Debug, Default, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct Common {
@@ -92,11 +91,11 @@ macro_rules! with_common_fields {
         #[derive(Clone, Debug, Default, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct SubExperimentFile {
-            /// A transport, as [`crate::transport::Selector`] reads it; `*` makes several of it.
+            /// Transport, as [`crate::transport::Selector`] reads it; `*` stands for several.
             pub transport: String,
-            /// Its name, the stem of its files; default made of transport, wait and touch.
+            /// Name, the stem of its files; default made of transport, wait and touch.
             pub name: Option<String>,
-            /// The title of its table; default the transport.
+            /// Title of its table; default the transport.
             pub title: Option<String>,
             $($(#[$doc])* pub $field: Option<$type>,)+
         }
@@ -105,82 +104,83 @@ macro_rules! with_common_fields {
         #[derive(Clone, Debug, Default, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct Experiment {
-            /// One line for people.
+            /// One-line description for people.
             pub summary: Option<String>,
             $($(#[$doc])* pub $field: Option<$type>,)+
-            /// How often everything is repeated, with fresh processes; default 1.
+            /// Number of rounds, each with fresh processes; default 1.
             pub rounds: Option<u32>,
-            /// Repeat everything for so many seconds, in place of a number of rounds.
+            /// Duration in seconds for which rounds are repeated, in place of their number.
             pub for_s: Option<f64>,
             /// Seed of the random order; default from the clock.
             pub seed: Option<u64>,
-            /// What is kept of every sample, e.g. `["samples", "eprosima"]` or `["none"]`; default `["samples"]`.
+            /// Files of samples to keep, e.g. `["samples", "eprosima"]` or `["none"]`; default `["samples"]`.
             pub raw: Option<Raw>,
             /// Newest rounds whose files of samples are kept; default all.
             pub keep_samples: Option<u32>,
-            /// Which streams have figures of their own where topics or clients are many; default `few`.
+            /// Streams with figures of their own where topics or clients are many; default `few`.
             pub streams: Option<Streams>,
-            /// Whether the floor is measured beside each; default true.
+            /// True if the floor is measured beside each sub-experiment; default true.
             pub floor: Option<bool>,
-            /// Whether daemons may be started; default `start`.
+            /// Start missing daemons, or require them; default `start`.
             pub daemons: Option<Daemons>,
-            /// Most times that a payload is measured whose hand-over probe changes, 1 to 3; default 3.
+            /// Attempts per payload, 1 to 3, while the core-to-core probe changes; default 3.
             pub attempts: Option<u32>,
-            /// After how many seconds without an answer a message counts as lost; default 1, of calls (`rpc`) 3.
+            /// Loss time-out in seconds: a message without an answer counts as lost; default 1, for calls (`rpc`) 3.
             pub loss_timeout_s: Option<f64>,
-            /// The leader's CPU.
+            /// CPU of the leader.
             pub leader_cpu: Option<usize>,
-            /// The follower's CPU.
+            /// CPU of the follower.
             pub follower_cpu: Option<usize>,
-            /// Under `channel` and `rpc`: the CPUs that both processes are confined to, as `0-2`.
+            /// CPUs that both processes are confined to under `channel` and `rpc`, as `0-2`.
             pub cpus: Option<String>,
-            /// Whether it makes no sense on one host, and must be told another one; default false.
+            /// True if it makes sense only between hosts and must name another one; default false.
             pub between_hosts: Option<bool>,
-            /// Other hosts as ssh takes them, e.g. `["user@host"]`: a follower runs on each; default on this host.
+            /// Other hosts as ssh takes them, e.g. `["user@host"]`, with a follower on each; default this host.
             pub to: Option<Vec<String>>,
-            /// The address or the name of the interface here that those hosts reach; default that of ssh.
+            /// Address or interface here that those hosts reach; default that of ssh.
             pub interface: Option<String>,
-            /// The same there: one for all hosts, or one for each; default that of ssh.
+            /// Address or interface there, one for all hosts or one for each; default that of ssh.
             pub to_interface: Option<Vec<String>>,
-            /// Latencies one way between hosts have no figures if their clocks may be further apart, in microseconds; default 100.
+            /// Largest clock error, in microseconds, at which one-way latencies between hosts are reported; default
+            /// 100.
             pub max_clock_error_us: Option<f64>,
             /// Tables printed at the end; default `["screen"]`.
             pub tables: Option<Vec<TableKind>>,
-            /// Settings of every transport that has them and does not say otherwise.
+            /// Default settings of all transports that have them.
             #[serde(default)]
             pub settings: BTreeMap<String, String>,
-            /// Under `channel`, its default then, and `rpc`: the recording whose messages are published or called.
+            /// Recording whose messages are published (`channel`, the default pattern then) or called (`rpc`).
             #[serde(rename = "recording")]
             pub written_recording: Option<WrittenRecording>,
-            /// That recording, once it was read.
+            /// The recording, once read.
             #[serde(skip)]
             pub recording: Option<Recording>,
-            /// What is measured.
+            /// Sub-experiments.
             #[serde(default, rename = "sub_experiment")]
             pub sub_experiments: Vec<SubExperimentFile>,
         }
 
         impl Common {
-            /// `self` where it says something, else `other`.
+            /// Fields of `self`, and those of `other` where they are missing.
             pub fn or(&self, other: &Common) -> Common {
                 Common { $($field: self.$field.as_ref().or(other.$field.as_ref()).cloned(),)+ }
             }
         }
 
         impl SubExperimentFile {
-            /// What it says of its own.
+            /// Common fields that it sets itself.
             pub fn common(&self) -> Common {
                 Common { $($field: self.$field.as_ref().cloned(),)+ }
             }
         }
 
         impl Experiment {
-            /// What it says for all sub-experiments.
+            /// Common fields that it sets for all sub-experiments.
             pub fn common(&self) -> Common {
                 Common { $($field: self.$field.as_ref().cloned(),)+ }
             }
 
-            /// Replaces what it and its sub-experiments say by what `flags` say.
+            /// Overrides its fields and those of its sub-experiments by `flags`.
             pub fn override_with(&mut self, flags: &Common) {
                 $(if flags.$field.is_some() {
                     self.$field.clone_from(&flags.$field);
@@ -192,64 +192,64 @@ macro_rules! with_common_fields {
 }
 
 with_common_fields! {
-    /// What is done; default `pingpong`.
+    /// Pattern; default `pingpong`.
     pattern: Pattern,
     /// Payloads as [`crate::payload::parse_list`] reads them; default `1k..4M`.
     payloads: String,
     /// Round trips per payload; default 10,000.
     samples: u64,
-    /// Other numbers for payloads above some sizes; the largest size below a payload counts.
+    /// Other numbers of samples above given sizes; the largest size below a payload applies.
     samples_above: Vec<WrittenSamplesAbove>,
     /// Round trips before those, not counted; default 1,000 or a tenth of the samples, whichever is less.
     warmup: u64,
-    /// Most time that one payload may take, in seconds; default no limit.
+    /// Time limit per payload, in seconds; default none.
     time_cap_s: f64,
-    /// Whether the follower's arrivals are noted as well, for latency one way; default false.
+    /// True if arrivals at the follower are recorded as well, for one-way latency; default false.
     one_way: bool,
-    /// Followers that every message is sent to; default 1.
+    /// Followers that receive every message; default 1.
     followers: u32,
-    /// How both sides wait; default the first that the transport can do of poll, block, callback.
+    /// Wait strategy of both sides; default the first of poll, block, callback that the transport supports.
     wait: Wait,
-    /// What is done with the payload; default `none`.
+    /// Part of the payload that is written and verified; default `none`.
     touch: Touch,
-    /// Under `throughput`: longest time of a trial, in seconds; default 1, or none if `samples` says how many messages.
+    /// Longest time of a trial under `throughput`, in seconds; default 1, or none if `samples` gives a number of
+    /// messages.
     duration_s: f64,
-    /// Under `throughput`: messages per second, or `max`; a list makes a trial of each; default `max`. Under `channel`:
-    /// messages per second of each publisher on each topic, under `rpc` calls per second of each client; default 1000.
-    /// Under `pingpong`: round trips per second.
+    /// Rate, messages per second. `throughput`: a list makes a trial of each; default `max`. `channel`: of each
+    /// publisher on each topic, `rpc`: calls of each client; default 1000. `pingpong`: round trips.
     rate: String,
-    /// Under `throughput`: search for the highest rate with no more loss than this, e.g. `0` or `0.5%`.
+    /// Largest loss at which `throughput` searches for the highest rate, e.g. `0` or `0.5%`.
     loss_bound: String,
     /// Messages, calls or round trips per burst; a list makes a trial of each, after the rates.
     demand: String,
-    /// Milliseconds from the begin of one burst to the next; a list makes a trial of each; default 5.
+    /// Milliseconds from the start of one burst to the next; a list makes a trial of each; default 5.
     recovery_ms: String,
-    /// Under `channel`: topics, each with a publishing thread of its own; default 1.
+    /// Topics under `channel`, each with its own publishing thread; default 1.
     topics: u32,
-    /// Under `channel` with one topic: its publishers, each with a thread of its own; default 1.
+    /// Publishers under `channel` with one topic, each with its own thread; default 1.
     publishers: u32,
-    /// Under `rpc`: when a client makes its next call; default `bench`, or `fixed-freq` with a rate or bursts.
+    /// Time of a client's next call under `rpc`; default `bench`, or `fixed-freq` with a rate or bursts.
     mode: Mode,
-    /// Under `rpc`: clients that work beside each other, e.g. `4`; a list makes a sub-experiment of each; default 1.
+    /// Parallel clients under `rpc`, e.g. `4`; a list makes a sub-experiment of each; default 1.
     clients: String,
-    /// How both processes are scheduled while they measure; default `other`.
+    /// Scheduling of both processes while they measure; default `other`.
     sched: Sched,
-    /// What disturbs the measurement, e.g. `["none", "cpu:1,memory"]`; each makes a sub-experiment; default none.
+    /// Background loads, e.g. `["none", "cpu:1,memory"]`; each makes a sub-experiment; default none.
     load: Vec<BackgroundLoad>,
 }
 
 impl SubExperimentFile {
-    /// An entry that says its transport only.
+    /// Entry with a transport only.
     pub fn of(transport: &str) -> Self {
         Self { transport: transport.to_owned(), ..Self::default() }
     }
 }
 
 impl Experiment {
-    /// Reads a TOML file's text.
+    /// Parses the text of a TOML file.
     ///
     /// # Errors
-    /// What is wrong and where: line, column and the line itself, as the TOML library draws it.
+    /// Cause and place: line, column and the line itself, as the TOML library draws it.
     pub fn parse(text: &str) -> Result<Self, String> {
         from_toml(text)
     }

@@ -1,9 +1,9 @@
-//! Where the time of a message goes, as `tripmeter explain` found: the file `explain.json` of a results folder.
+//! Parts of a message's time, as `tripmeter explain` measures them: `explain.json` of a results folder.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The file in the results folder.
+/// Name of the file in the results folder.
 pub const FILE: &str = "explain.json";
 /// Version of the file.
 pub const SCHEMA_VERSION: &str = "1.1";
@@ -11,16 +11,16 @@ pub const SCHEMA_VERSION: &str = "1.1";
 /// System calls of one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCount {
-    /// Those that succeeded.
+    /// Calls that succeeded.
     pub calls: u64,
-    /// Those that failed or found nothing: mostly there was nothing to receive yet.
+    /// Calls that failed or found nothing, mostly because there was nothing to receive yet.
     pub in_vain: u64,
-    /// Bytes that the successful ones copied into the kernel or out of it, where the call tells.
+    /// Bytes that successful calls copied into or out of the kernel, where the call tells.
     pub bytes: u64,
 }
 
 impl CallCount {
-    /// Adds what another counted.
+    /// Adds the counts of another.
     pub fn add(&mut self, other: Self) {
         self.calls += other.calls;
         self.in_vain += other.in_vain;

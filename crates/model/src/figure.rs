@@ -1,10 +1,10 @@
-//! The registry of figures: one line each says how a figure is addressed, read and put together.
+//! Registry of figures: name, unit, direction and fold of each in one line.
 
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a value is measured in. Files hold values in these units.
+/// Unit of a value, also in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// Nanoseconds.
@@ -22,7 +22,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// As a column's head has it.
+    /// Text in column headers.
     pub fn as_str(self) -> &'static str {
         match self {
             Unit::Ns => "ns",
@@ -35,19 +35,19 @@ impl Unit {
     }
 }
 
-/// Which direction is an improvement.
+/// Direction of improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Better {
     /// Less is better.
     Lower,
     /// More is better.
     Higher,
-    /// Neither: it says what was done, and is not judged.
+    /// Neither: a fact that is not judged.
     Neither,
 }
 
 impl Better {
-    /// The word in listings.
+    /// Word in listings.
     pub fn as_str(self) -> &'static str {
         match self {
             Better::Lower => "lower",
@@ -57,21 +57,20 @@ impl Better {
     }
 }
 
-/// How the values of several rounds become one.
+/// Rule that makes one value of those of several rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fold {
-    /// The median of the rounds.
+    /// Median of the rounds.
     Median,
-    /// The sum of the rounds.
+    /// Sum of the rounds.
     Sum,
-    /// The largest of the rounds.
+    /// Largest of the rounds.
     Max,
 }
 
-/// Declares [`Figure`] with everything that is known of each figure.
 macro_rules! figures {
     ($($name:ident = $id:literal, $unit:ident, $better:ident, $fold:ident, $help:literal;)+) => {
-        /// A figure of a trial. Latencies have several statistics each, everything else has one value.
+        /// A figure of a trial. Latencies have several statistics each; all others have one value.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Figure {
             $(#[doc = $help] $name,)+
@@ -81,27 +80,27 @@ macro_rules! figures {
             /// Every figure, in the order of the registry.
             pub const ALL: &[Figure] = &[$(Figure::$name),+];
 
-            /// Its name in files and flags; the unit ends it where it has one.
+            /// Name in files and flags; ends with the unit if there is one.
             pub fn id(self) -> &'static str {
                 match self { $(Figure::$name => $id,)+ }
             }
 
-            /// What its values are measured in.
+            /// Unit of its values.
             pub fn unit(self) -> Unit {
                 match self { $(Figure::$name => Unit::$unit,)+ }
             }
 
-            /// Which direction is an improvement.
+            /// Direction of improvement.
             pub fn better(self) -> Better {
                 match self { $(Figure::$name => Better::$better,)+ }
             }
 
-            /// How the values of several rounds become one.
+            /// Rule for several rounds.
             pub fn fold(self) -> Fold {
                 match self { $(Figure::$name => Fold::$fold,)+ }
             }
 
-            /// What it is, for people.
+            /// Description for people.
             pub fn help(self) -> &'static str {
                 match self { $(Figure::$name => $help,)+ }
             }
@@ -182,31 +181,31 @@ figures! {
 }
 
 impl Figure {
-    /// Figures that stand for all messages of a trial: its headline is the first of them that it has.
+    /// Figures that stand for all messages of a trial; its headline is the first of them that it has.
     pub const HEADLINES: [Figure; 8] = {
         use Figure::{Call, OneWay, ReceivedRate, Response, ResponseRtt, RttHalf, Service, ServiceRtt};
         [RttHalf, ResponseRtt, ServiceRtt, Response, Service, Call, ReceivedRate, OneWay]
     };
 
-    /// How the values of several rounds of one of its statistics become one: numbers of samples are added.
+    /// Rule for several rounds of one of its statistics: numbers of samples are added.
     pub fn fold_of(self, statistic: Statistic) -> Fold {
         if statistic == Statistic::N { Fold::Sum } else { self.fold() }
     }
 
-    /// Whether it follows from other figures of a trial, and is not stored.
+    /// True if it is derived from other figures of a trial, and not stored.
     pub fn is_derived(self) -> bool {
         use Figure::{CpuShare, DeliveredShare, FaultsPerMessage, KernelShare, LossShare, SwitchesRate};
         matches!(self, LossShare | DeliveredShare | CpuShare | KernelShare | SwitchesRate | FaultsPerMessage)
     }
 
-    /// Whether it depends on the clocks of both hosts, where there are two: latencies from sending to arrival, and what ends
-    /// with the latest arrival. Its intervals hold [`Figure::ClockError`].
+    /// True if it depends on the clocks of both hosts: latencies from sending to arrival, and figures that end with
+    /// the latest arrival. Its intervals include [`Figure::ClockError`].
     pub fn has_two_clocks(self) -> bool {
         use Figure::{OneWay, ReceivedBytes, ReceivedRate, Response, Service, Subscription};
         matches!(self, OneWay | Response | Service | ReceivedRate | ReceivedBytes | Subscription)
     }
 
-    /// Whether it has statistics of samples; else it has one value.
+    /// True if it has statistics of samples rather than one value.
     pub fn has_samples(self) -> bool {
         use Figure::{Call, CoreToCore, Lateness, MessageBytes, OneWay, Response, ResponseRtt, RttHalf, Service};
         matches!(self, RttHalf | OneWay | Response | Service | ResponseRtt | Figure::ServiceRtt | Lateness | Call)
@@ -238,38 +237,38 @@ impl Serialize for Figure {
 /// A statistic of a figure's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Statistic {
-    /// The figure has one value.
+    /// Value of a figure without samples.
     Value,
-    /// The number of samples.
+    /// Number of samples.
     N,
-    /// The smallest sample.
+    /// Smallest sample.
     Min,
-    /// The arithmetic mean.
+    /// Arithmetic mean.
     Mean,
-    /// The standard deviation, dividing by n.
+    /// Standard deviation, dividing by n.
     Stdev,
-    /// The median.
+    /// Median.
     P50,
-    /// 90 % are below.
+    /// 90th percentile.
     P90,
-    /// 99 % are below.
+    /// 99th percentile.
     P99,
-    /// 99.9 % are below.
+    /// 99.9th percentile.
     P999,
-    /// 99.99 % are below.
+    /// 99.99th percentile.
     P9999,
-    /// The largest sample.
+    /// Largest sample.
     Max,
 }
 
 impl Statistic {
-    /// All of them.
+    /// All statistics.
     pub const ALL: [Statistic; 11] = {
         use Statistic::{Max, Mean, Min, N, P50, P90, P99, P999, P9999, Stdev, Value};
         [Value, N, Min, Mean, Stdev, P50, P90, P99, P999, P9999, Max]
     };
 
-    /// Its name in files and flags.
+    /// Name in files and flags.
     pub fn id(self) -> &'static str {
         match self {
             Statistic::Value => "value",

@@ -1,4 +1,4 @@
-//! Reading and writing whole files: what can go wrong, gzip, byte-order marks, and files that are replaced at once.
+//! Whole files: errors, gzip, byte-order marks, and atomic replacement.
 
 use crate::printable;
 use flate2::read::MultiGzDecoder;
@@ -14,39 +14,39 @@ pub const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// UTF-8's byte-order mark, which Windows programs write in front of a CSV.
 pub const UTF8_BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// Most bytes of a file of figures or limits, decompressed: such files have a row for each payload.
+/// Most bytes of a file of figures or limits, decompressed.
 pub const MOST_TABLE_BYTES: u64 = 4 << 20;
 
-/// Why a file could not be read or written; one line for people.
+/// Error of reading or writing a file, one line for people.
 #[derive(Debug, Error)]
 pub enum FileError {
-    /// It is not there, is a folder, or may not be read.
+    /// The file is missing, is a folder, or may not be read.
     #[error("'{}' cannot be read: {why}", .file.display())]
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// The reason, and what to do.
+        /// Reason, and what to do.
         why: String,
     },
-    /// What stands in it is wrong.
+    /// The contents are wrong.
     #[error("{0}")]
     Wrong(Box<Wrong>),
-    /// It cannot be created or written.
+    /// The file cannot be created or written.
     #[error("'{}' cannot be written: {why}", .file.display())]
     NotWritable {
         /// The file.
         file: PathBuf,
-        /// The reason.
+        /// Reason.
         why: String,
-        /// Its class: whether the disk is full, and the like.
+        /// Class of the error, e.g. a full disk.
         kind: ErrorKind,
     },
-    /// Its folder has gone.
+    /// Its folder was renamed or removed.
     #[error(transparent)]
     Gone(#[from] FolderGone),
 }
 
-/// A folder that lost its name while something was written in it.
+/// Error for a folder that lost its name while a command wrote in it.
 #[derive(Debug, Error)]
 #[error(
     "folder '{}' {what}; nothing is written any more: leave a folder in its place as long as a command writes in it; where it \
@@ -59,7 +59,7 @@ pub struct FolderGone {
 }
 
 impl FolderGone {
-    /// Of a folder that has the path `now`, if that is known, and in whose place `there` is, if anything is.
+    /// Error for `folder`, which now has the path `now`, if known, and whose place `there` has taken, if anything.
     pub fn new(folder: &Path, now: Option<PathBuf>, there: Option<fs::Metadata>) -> Self {
         let now = now.map(|now| now.display().to_string());
         let gone = match now {
@@ -83,41 +83,41 @@ impl From<FolderGone> for io::Error {
     }
 }
 
-/// What is wrong in a file, and where.
+/// Error in the contents of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// The file.
     pub file: PathBuf,
-    /// 1-based; none if it is about the whole file.
+    /// Line, from 1; `None` if the whole file is wrong.
     pub line: Option<u64>,
-    /// The column's name, if it is about one value.
+    /// Name of the column, if one value is wrong.
     pub column: Option<String>,
-    /// The value or the line as it stands there.
+    /// Value or line as in the file.
     pub value: Option<String>,
-    /// What is wrong with it, and what to do.
+    /// Error, and what to do.
     pub what: String,
 }
 
 impl FileError {
-    /// A file whose contents as a whole are wrong.
+    /// File whose contents as a whole are wrong.
     pub fn wrong(file: &Path, what: impl Into<String>) -> Self {
         let wrong = Wrong { file: file.to_owned(), line: None, column: None, value: None, what: what.into() };
         Self::Wrong(Box::new(wrong))
     }
 
-    /// A wrong line, quoted unless the text is empty.
+    /// Wrong line, quoted unless `text` is empty.
     pub fn wrong_line(file: &Path, line: u64, text: &str, what: impl Into<String>) -> Self {
         let (line, value) = (Some(line), (!text.is_empty()).then(|| text.to_owned()));
         Self::Wrong(Box::new(Wrong { file: file.to_owned(), line, column: None, value, what: what.into() }))
     }
 
-    /// A wrong value.
+    /// Wrong value.
     pub fn wrong_value(file: &Path, line: u64, column: &str, value: &str, what: impl Into<String>) -> Self {
         let (line, column, value) = (Some(line), Some(column.to_owned()), Some(value.to_owned()));
         Self::Wrong(Box::new(Wrong { file: file.to_owned(), line, column, value, what: what.into() }))
     }
 
-    /// What the operating system said when the file was read; cut-off or damaged compressed data is wrong data.
+    /// Error of reading; damaged or cut-off compressed data counts as wrong contents.
     pub fn reading(file: &Path, error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::UnexpectedEof | ErrorKind::InvalidInput | ErrorKind::InvalidData => {
@@ -127,12 +127,12 @@ impl FileError {
         }
     }
 
-    /// What the operating system said when the file was written.
+    /// Error of writing.
     pub fn writing(file: &Path, error: &io::Error) -> Self {
         Self::NotWritable { file: file.to_owned(), why: error.to_string(), kind: error.kind() }
     }
 
-    /// The exit code of its class.
+    /// Exit code of this class of errors.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Unreadable { .. } => crate::exit::NO_INPUT,
@@ -152,7 +152,7 @@ impl fmt::Display for Wrong {
             write!(f, ", column '{column}'")?;
         }
         f.write_str(": ")?;
-        // It may quote the value, too.
+        // The text may quote the value as well.
         let what = printable::line(&self.what);
         match self.value.as_deref().map(shortened) {
             Some(value) if !what.contains(&format!("'{value}'")) => write!(f, "'{value}' {what}"),
@@ -161,16 +161,16 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// The text on one line of at most 60 characters, escaped once: it may be so already.
+/// Text on one line of at most 60 characters, escaped once: it may be escaped already.
 fn shortened(text: &str) -> String {
     printable::line(&crate::plain_words::shortened(text)).into_owned()
 }
 
-/// Opens a regular file to read. Never waits, e.g. for somebody who writes to a FIFO, unless the name is of a descriptor of
-/// a process, as a shell hands over a pipe: `/dev/stdin`, `/dev/fd/63`.
+/// Opens a regular file for reading without waiting, e.g. for the writer of a FIFO. Descriptors of a process, as a
+/// shell passes a pipe (`/dev/stdin`, `/dev/fd/63`), may wait.
 ///
 /// # Errors
-/// If it is not there, may not be read, or is a folder, a pipe or a device.
+/// If it is missing, may not be read, or is a folder, a pipe or a device.
 pub fn open(file: &Path) -> Result<File, FileError> {
     if is_descriptor(file) {
         return open_named(file);
@@ -188,10 +188,10 @@ pub fn open(file: &Path) -> Result<File, FileError> {
     }
 }
 
-/// Opens what the user has named, which may be a pipe or a device: waits for who writes to it.
+/// Opens a file that the user names, which may be a pipe or a device: waits for its writer.
 ///
 /// # Errors
-/// If it is not there, may not be read, or is a folder.
+/// If it is missing, may not be read, or is a folder.
 pub fn open_named(file: &Path) -> Result<File, FileError> {
     let opened = File::open(file).map_err(|error| FileError::reading(file, &error))?;
     if opened.metadata().is_ok_and(|metadata| metadata.is_dir()) { Err(is_folder(file)) } else { Ok(opened) }
@@ -201,7 +201,7 @@ fn is_folder(file: &Path) -> FileError {
     FileError::Unreadable { file: file.to_owned(), why: "it is a folder; name a file".to_owned() }
 }
 
-/// The bytes of a regular file: decompressed if it is gzip, and without a byte-order mark. No more than `most` are held.
+/// Bytes of a regular file, at most `most`: decompressed if it is gzip, and without a byte-order mark.
 ///
 /// # Errors
 /// As [`open`]; if compressed data is damaged or cut off, or there are more bytes than `most`.
@@ -219,8 +219,8 @@ pub fn read(file: &Path, most: u64) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-/// Hands over each line of a file that [`read`] can read, with its number from 1 and without its line break; one is held at
-/// a time. What stands behind the last line break is left out.
+/// Calls `each` for each line of a file that [`read`] can read: number from 1, and text without line break. Holds
+/// one line at a time; text after the last line break is ignored.
 ///
 /// # Errors
 /// As [`read`]; if a line has more bytes than `most_of_line`, or `each` fails.
@@ -251,11 +251,10 @@ pub fn each_line<E: From<FileError>>(
     Ok(())
 }
 
-/// A regular file that is decompressed if it is gzip.
 struct Plain {
     source: Box<dyn BufRead>,
     is_packed: bool,
-    /// Bytes as it is stored.
+    /// Bytes on disk.
     size: u64,
 }
 
@@ -293,19 +292,16 @@ pub fn append_whole(file: &Path, lines: &[u8]) -> io::Result<()> {
     file.write_all(lines).inspect_err(|_| drop(file.set_len(before)))
 }
 
-/// Writes a file whole or not at all: beside it, and renamed. Whatever has its name is replaced, links too: nothing is
-/// written through them.
+/// Writes a whole file or nothing, by a temporary file that is renamed. Replaces whatever has the name, including
+/// links.
 ///
 /// # Errors
-/// If it cannot be created or written, e.g. because its folder is not there or the disk is full.
+/// If it cannot be created or written, e.g. because its folder is missing or the disk is full.
 pub fn write_whole(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     write_beside(file, contents, false)
 }
 
-/// [`write_whole`], also where the machine loses its power: renamed once it is on the disk.
-///
-/// # Errors
-/// As [`write_whole`].
+/// [`write_whole`], with its errors, and synced to disk before it is renamed, so that it survives a loss of power.
 pub fn write_synced(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     write_beside(file, contents, true)
 }
@@ -321,7 +317,7 @@ fn write_beside(file: &Path, contents: &[u8], is_synced: bool) -> Result<(), Fil
     };
     let mut temporary = tempfile::Builder::new();
     temporary.prefix(".tripmeter-").permissions(fs::Permissions::from_mode(0o666));
-    // The library adds the temporary name, which says nothing to who named the file.
+    // The library adds the temporary name, which the user does not know.
     let without_name = |error: io::Error| {
         let text = error.to_string();
         let why = text.split(" at path \"").next().unwrap_or(&text).to_owned();
@@ -336,52 +332,44 @@ fn write_beside(file: &Path, contents: &[u8], is_synced: bool) -> Result<(), Fil
     Ok(())
 }
 
-/// [`write_whole`] for a file that the user has named. A pipe, a device, and whatever the system keeps in `/dev` and
-/// `/proc`, as `/dev/stdout`, is written to directly.
-///
-/// # Errors
-/// As [`write_whole`].
+/// [`write_whole`], with its errors, for a file that the user names. Writes directly to pipes, devices and names in
+/// `/dev` and `/proc`, such as `/dev/stdout`.
 pub fn write_named(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     let is_special = fs::symlink_metadata(file).is_ok_and(|there| !there.is_symlink())
         && fs::metadata(file).is_ok_and(|there| !there.is_file() && !there.is_dir());
     if !is_special && system_folder(file).is_none() {
         return write_whole(file, contents);
     }
-    // In a folder of others, what was a device may be a link by now.
+    // In a shared folder, the device may have been replaced by a link.
     let follow = if system_folder(file).is_some() { 0 } else { libc::O_NOFOLLOW };
     let opened = File::options().write(true).custom_flags(follow).open(file);
     opened.and_then(|mut opened| opened.write_all(contents)).map_err(|error| FileError::writing(file, &error))
 }
 
-/// The folder of a name that the system made, which must never be replaced: `/dev/stdout` may lead to a regular file.
+/// Folder, if it is `/dev` or in `/proc`, whose names must never be replaced: `/dev/stdout` may lead to a regular file.
 fn system_folder(file: &Path) -> Option<PathBuf> {
     let folder = file.parent()?.canonicalize().ok()?;
     (folder == Path::new("/dev") || folder.starts_with("/proc")).then_some(folder)
 }
 
-/// Whether the system leads a name to a descriptor of a process.
 fn is_descriptor(file: &Path) -> bool {
     let is_in_proc = |name: &Path| system_folder(name).is_some_and(|folder| folder.starts_with("/proc"));
     is_in_proc(file) || system_folder(file).is_some() && fs::read_link(file).is_ok_and(|target| is_in_proc(&target))
 }
 
-/// Opens a file of ours for appending, and creates it if it is not there; a link or a pipe is refused, and nothing is waited
-/// for.
+/// Opens a file for appending, and creates it if it is missing; never waits.
 ///
 /// # Errors
-/// If it cannot be opened, or is no regular file.
+/// If it cannot be opened, or is a link, a pipe or anything but a regular file.
 pub fn append(file: &Path) -> io::Result<File> {
     append_with_mode(file, 0o666)
 }
 
-/// [`append`] for a file that is locked: whoever may open it may hold the lock, so only this user may.
-///
-/// # Errors
-/// As [`append`].
+/// [`append`], with its errors, for a lock file: only this user may open it, as whoever can open it can hold the lock.
 pub fn to_lock(file: &Path) -> io::Result<File> {
     let opened = append_with_mode(file, 0o600)?;
     if opened.metadata()?.permissions().mode() & 0o077 != 0 {
-        // Of an earlier version; where another user of this folder made it, it stays as it is.
+        // Made by an earlier version; stays as it is if another user owns it.
         let _ = opened.set_permissions(fs::Permissions::from_mode(0o600));
     }
     Ok(opened)
@@ -524,7 +512,7 @@ mod tests {
         let name = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
         assert_eq!(read(Path::new(&name), 100).unwrap(), b"text");
         assert!(["/dev/stdin", "/proc/self/fd/0"].iter().all(|name| is_descriptor(Path::new(name))));
-        // A link that is somewhere else is followed by nobody.
+        // Links elsewhere are not followed.
         let folder = tempfile::tempdir().unwrap();
         let link = folder.path().join("manifest.json");
         std::os::unix::fs::symlink("/dev/stdin", &link).unwrap();

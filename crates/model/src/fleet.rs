@@ -1,4 +1,4 @@
-//! Fleets: the hosts that one command is run on (`HOSTS.toml`), and what was measured of them (`fleet.json`).
+//! Fleets: hosts that one command runs on (`HOSTS.toml`), and their progress (`fleet.json`).
 
 use crate::folder::REPORT;
 use crate::name::is_name;
@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// The file in the folder of a fleet.
+/// Name of the file in the folder of a fleet.
 pub const FILE: &str = "fleet.json";
 /// Version of that file.
 pub const SCHEMA_VERSION: &str = "1.0";
-/// Stands between the names of two hosts in the name of their folder.
+/// Between the names of two hosts in the name of their folder.
 const BETWEEN: &str = "--";
 
 /// The file of hosts.
@@ -41,22 +41,22 @@ pub struct FleetHost {
 }
 
 impl FleetHost {
-    /// How ssh reaches it from here.
+    /// Destination for ssh from here.
     pub fn ssh(&self) -> &str {
         self.ssh.as_deref().unwrap_or(&self.name)
     }
 
-    /// How ssh of the other hosts reaches it.
+    /// Destination for ssh from the other hosts.
     pub fn to(&self) -> &str {
         self.to.as_deref().unwrap_or(self.ssh())
     }
 }
 
 impl HostsFile {
-    /// Reads the text of the file.
+    /// Parses the text of the file.
     ///
     /// # Errors
-    /// What is wrong and where, in one line.
+    /// Cause and place, in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: Self = from_toml(text).map_err(|error| one_line(&error))?;
         let (mut names, mut destinations) = (BTreeSet::new(), BTreeSet::new());
@@ -139,17 +139,17 @@ impl FleetJob {
         Self { from, to, state: FleetState::Waiting, exit_code: None, problem: None }
     }
 
-    /// The name of its results folder: `a`, `a--b`.
+    /// Name of its results folder: `a`, `a--b`.
     pub fn name(&self) -> String {
         [Some(self.from.as_str()), self.to.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(BETWEEN)
     }
 
-    /// The names of its hosts.
+    /// Names of its hosts.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
         [Some(self.from.as_str()), self.to.as_deref()].into_iter().flatten()
     }
 
-    /// Whether both are of the same hosts.
+    /// True if both have the same hosts.
     pub fn is_like(&self, other: &Self) -> bool {
         (&self.from, &self.to) == (&other.from, &other.to)
     }
@@ -173,8 +173,8 @@ pub struct Fleet {
     pub jobs: Vec<FleetJob>,
 }
 
-/// The jobs of a mode: hosts or pairs in the order of the file. Pairs are measured from their first host, and from their
-/// second one too if they go `both_ways`. `center` is the index of the host of a star.
+/// Jobs of a mode, with hosts or pairs in the order of the file. Pairs are measured from their first host, and with
+/// `both_ways` also from their second. `center` is the index of the host of a star.
 pub fn jobs(hosts: &[FleetHost], mode: FleetMode, center: usize, both_ways: bool) -> Vec<FleetJob> {
     let pair = |(from, to): (usize, usize)| FleetJob::new(&hosts[from], Some(&hosts[to]));
     let both = |(from, to): (usize, usize)| [(from, to), (to, from)].into_iter().take(1 + usize::from(both_ways));

@@ -1,5 +1,4 @@
-//! A results folder: `manifest.json` says what was asked for, `trials.jsonl` what was measured, line by line, and
-//! `audit.json` what disturbs measuring on this machine.
+//! Results folder: plan in `manifest.json`, measurements in `trials.jsonl`, line by line, and audits in `audit.json`.
 
 use crate::audit::Audit;
 use crate::bounds::{MOST_BYTES, MOST_TRIALS_BYTES, too_long};
@@ -21,24 +20,23 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-/// The plan, the environment and the state of the whole.
+/// Plan, environment and overall state.
 pub const MANIFEST: &str = "manifest.json";
-/// What was measured: a [`TrialsLine`] for each trial, for each payload that is finished, and for the states of sub-experiments.
+/// Measurements: a [`TrialsLine`] for each trial, for each finished payload, and for states of sub-experiments.
 pub const TRIALS: &str = "trials.jsonl";
-/// The audits of the machine: [`Audits`].
+/// Audits of the machine: [`Audits`].
 pub const AUDIT: &str = "audit.json";
-/// What `tripmeter ab` found.
+/// Results of `tripmeter ab`.
 pub const AB: &str = "ab.json";
-/// The page that shows all of it; nothing is read from it.
+/// Page that shows the results; nothing is read from it.
 pub const REPORT: &str = "report.html";
-/// Folder of histogram logs, in the folder of results or of a round.
+/// Folder of histogram logs, in the results folder or in that of a round.
 pub const HISTOGRAMS: &str = "histograms";
-/// Folder of files of attempts that were set aside, beside those that count.
+/// Folder of files of discarded attempts, beside those that count.
 pub const ATTEMPTS: &str = "attempts";
-/// Folder of what workers and daemons said, in the folder of results or of a round.
+/// Folder of the output of workers and daemons, in the results folder or in that of a round.
 pub const LOGS: &str = "logs";
 
-/// Endings of samples, histograms and logs.
 const FETCHED: [&str; 6] = ["csv", "gz", "parquet", "hlog", "log", "strace"];
 
 /// A line of `trials.jsonl`.
@@ -85,7 +83,7 @@ pub struct PayloadLine {
 }
 
 impl TrialLine {
-    /// Reads the address apart from the trial: a flattened field would lose the key that is wrong.
+    /// Reads the address apart from the trial: flattened fields would lose the wrong key from errors.
     fn from_json(text: &str) -> Result<Self, JsonError> {
         #[derive(Deserialize)]
         struct TrialAddress {
@@ -100,7 +98,7 @@ impl TrialLine {
 }
 
 impl PayloadLine {
-    /// As [`TrialLine::from_json`].
+    /// Reads the address apart, as [`TrialLine::from_json`] does.
     fn from_json(text: &str) -> Result<Self, JsonError> {
         #[derive(Deserialize)]
         struct PayloadAddress {
@@ -113,7 +111,7 @@ impl PayloadLine {
     }
 }
 
-/// The lines of all attempts at a payload.
+/// Lines of all attempts at a payload.
 pub fn payload_lines(of: &SubExperimentResult, cell: &PayloadResult) -> Vec<TrialsLine> {
     let attempts = cell.earlier_attempts.iter().chain([cell]);
     let lines = (1..).zip(attempts).flat_map(|(attempt, one)| {
@@ -168,7 +166,7 @@ pub struct HostAudits {
 }
 
 impl Audits {
-    /// Audits of an experiment.
+    /// Audits of an environment.
     pub fn of(environment: &Environment) -> Self {
         let Environment { audit_before, audit_after, hosts, .. } = environment;
         let of = |host: &HostEnvironment| HostAudits {
@@ -181,7 +179,6 @@ impl Audits {
         Self { before: audit_before.clone(), after: audit_after.clone(), hosts }
     }
 
-    /// Puts them where they are read from.
     fn put(self, environment: &mut Environment) {
         (environment.audit_before, environment.audit_after) = (self.before, self.after);
         for (host, audits) in environment.hosts.iter_mut().zip(self.hosts) {
@@ -191,38 +188,38 @@ impl Audits {
     }
 }
 
-/// Why results cannot be read.
+/// Error of reading results.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// There is no manifest.
+    /// No manifest.
     #[error("'{}' is no results folder: {error}", .folder.display())]
     NotThere {
         /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// Cause.
         error: FileError,
     },
-    /// Its files may be of two folders.
+    /// The folder was replaced while it was read.
     #[error("'{}' was renamed or replaced while it was read; run the command again, with the folder's name of now", .0.display())]
     Replaced(PathBuf),
     /// A file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// What stands in a file is wrong.
+    /// The contents of a file are wrong.
     #[error("'{}' {what}", .file.display())]
     Wrong {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Error in it.
         what: String,
     },
 }
 
-/// Everything in a results folder; `escape` is applied to the text of each file first. Of a run that
-/// was killed, the last line of `trials.jsonl` may be cut off, and then is none.
+/// Reads a results folder; applies `escape` to the text of each file first. Ignores a last line of `trials.jsonl`
+/// that a kill cut off.
 ///
 /// # Errors
-/// If a file is missing, too large, or wrong, or another folder has the name of this one by the end.
+/// If a file is missing, too large, or wrong, or if another folder has taken the name by the end.
 pub fn read(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifest, FolderError> {
     let identity = || folder.metadata().map(|folder| (folder.dev(), folder.ino())).ok();
     let opened = identity();
@@ -253,16 +250,15 @@ fn read_files(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Ma
     Ok(reading.manifest)
 }
 
-/// Whether something in a results folder is read, appended to, cut or removed when it is shown or resumed. All else is only
-/// replaced whole, as `metrics.csv` and summaries of eProsima are, so that nothing is written through a link.
+/// True for entries that commands read, append to, cut or remove. All others, such as `metrics.csv` and eProsima's
+/// summaries, are only replaced whole, so nothing is written through a link.
 fn is_of_results(name: &str) -> bool {
     let is_measurements = name.starts_with("measurements_") && !name.ends_with("_summary.csv");
     let names = [MANIFEST, TRIALS, AUDIT, SAMPLES, HISTOGRAMS, ATTEMPTS, LOGS];
     names.contains(&name) || is_measurements || name.starts_with("round-")
 }
 
-/// True if a file or folder with this path is taken of a results folder of another host: data of this program. Pages and
-/// pictures are not, they are made here.
+/// True if this path of another host's results folder is data to copy; pages and pictures are made here.
 pub fn is_fetched(path: &Path, is_folder: bool) -> bool {
     let whole = [MANIFEST, TRIALS, AUDIT, METRICS, explain::FILE, AB];
     let ending = path.extension().is_some_and(|ending| FETCHED.iter().any(|known| ending == *known));
@@ -277,8 +273,7 @@ pub fn is_fetched(path: &Path, is_folder: bool) -> bool {
     }
 }
 
-/// Refuses links among what counts, at any depth: what is read, cut or removed must be in the folder. A folder that cannot be
-/// listed has nothing that could be used.
+/// Refuses links among entries that count, at any depth. A folder that cannot be listed has nothing that could be used.
 fn refuse_links(folder: &Path, counts: fn(&str) -> bool) -> Result<(), FolderError> {
     let Ok(entries) = folder.read_dir() else { return Ok(()) };
     for entry in entries.flatten().filter(|entry| counts(&entry.file_name().to_string_lossy())) {
@@ -294,10 +289,10 @@ fn refuse_links(folder: &Path, counts: fn(&str) -> bool) -> Result<(), FolderErr
     Ok(())
 }
 
-/// The same of the contents of the files; without lists of trials or audits if there are none.
+/// [`read`] for the contents of the files, of which trials and audits may be missing.
 ///
 /// # Errors
-/// As [`read`], but for what is missing or too large.
+/// As [`read`], except for missing or too large files.
 pub fn read_contents(
     manifest: &[u8],
     trials: Option<&[u8]>,
@@ -314,7 +309,6 @@ pub fn read_contents(
     Ok(reading.manifest)
 }
 
-/// A results folder, as far as it was read.
 struct FolderReading<'a, E> {
     folder: &'a Path,
     escape: E,
@@ -323,7 +317,6 @@ struct FolderReading<'a, E> {
 }
 
 impl<'a, E: Fn(&str) -> Cow<'_, str>> FolderReading<'a, E> {
-    /// Of the contents of the manifest.
     fn begin(folder: &'a Path, contents: Vec<u8>, escape: E) -> Result<Self, FolderError> {
         let path = folder.join(MANIFEST);
         let wrong = |what| FolderError::Wrong { file: path.clone(), what };
@@ -334,7 +327,6 @@ impl<'a, E: Fn(&str) -> Cow<'_, str>> FolderReading<'a, E> {
         Ok(Self { folder, escape, manifest, places })
     }
 
-    /// Puts a line of the trials in its place.
     fn add_line(&mut self, number: u64, line: &[u8]) -> Result<(), FolderError> {
         let wrong = |what| FolderError::Wrong { file: self.folder.join(TRIALS), what };
         let line = str::from_utf8(line).map_err(|error| wrong(format!("is not UTF-8 text: line {number}: {error}")))?;
@@ -348,7 +340,6 @@ impl<'a, E: Fn(&str) -> Cow<'_, str>> FolderReading<'a, E> {
         }
     }
 
-    /// Checks manifest and trials together.
     fn check_results(&self) -> Result<(), FolderError> {
         let checked = self.manifest.check().and_then(|()| check_whole(&self.manifest));
         checked.map_err(|what| FolderError::Wrong { file: self.folder.join(TRIALS), what })
@@ -366,7 +357,6 @@ impl<'a, E: Fn(&str) -> Cow<'_, str>> FolderReading<'a, E> {
     }
 }
 
-/// The escaped text of a file of JSON.
 fn checked_text(path: &Path, bytes: Vec<u8>, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<String, FolderError> {
     let wrong = |what| FolderError::Wrong { file: path.to_path_buf(), what };
     let text = String::from_utf8(bytes).map_err(|error| wrong(format!("is not UTF-8 text: {error}")))?;
@@ -377,7 +367,6 @@ fn checked_text(path: &Path, bytes: Vec<u8>, escape: impl Fn(&str) -> Cow<'_, st
 }
 
 fn parse_manifest(text: &str) -> Result<Manifest, String> {
-    /// What every version has.
     #[derive(Deserialize)]
     struct Versioned {
         schema_version: serde_json::Value,
@@ -395,18 +384,18 @@ fn parse_manifest(text: &str) -> Result<Manifest, String> {
     from_json(text).map_err(|error| format!("cannot be read: {error}"))
 }
 
-/// Checks the `schema_version` of a file of results.
+/// Checks the `schema_version` of a results file.
 ///
 /// # Errors
-/// If its major version is another than that of [`SCHEMA_VERSION`].
+/// If its major version differs from that of [`SCHEMA_VERSION`].
 pub fn check_version(schema_version: &serde_json::Value) -> Result<(), String> {
     check_version_of(schema_version, SCHEMA_VERSION)
 }
 
-/// Checks the `schema_version` of a file whose own is `ours`.
+/// Checks the `schema_version` of a file whose current version is `ours`.
 ///
 /// # Errors
-/// If its major version is another.
+/// If the major versions differ.
 pub fn check_version_of(schema_version: &serde_json::Value, ours: &str) -> Result<(), String> {
     let version = schema_version.as_str().map_or_else(|| schema_version.to_string(), str::to_owned);
     if version.split('.').next() == ours.split('.').next() {
@@ -418,20 +407,19 @@ pub fn check_version_of(schema_version: &serde_json::Value, ours: &str) -> Resul
     ))
 }
 
-/// Where the results and payloads are that lines are added to.
+/// Indices of results and payloads that lines are added to.
 #[derive(Default)]
 struct ResultPlaces {
     results: HashMap<(u32, String), usize>,
-    /// Offered loads planned, by sub-experiment.
+    /// Number of planned offered loads, by sub-experiment.
     loads: HashMap<String, usize>,
-    /// By result and payload, indices of cells.
+    /// Indices of cells, by result and payload.
     cells: HashMap<(usize, u64), usize>,
-    /// Of each result, trials whose payload is not finished so far.
+    /// Trials of payloads that are not finished yet, by result.
     pending: HashMap<usize, Vec<TrialLine>>,
 }
 
 impl ResultPlaces {
-    /// Of the results of a manifest.
     fn of(manifest: &Manifest) -> Self {
         let results = manifest.sub_experiments.iter().enumerate();
         let results = results.map(|(place, result)| ((result.round, result.name.clone()), place)).collect();
@@ -440,9 +428,8 @@ impl ResultPlaces {
         Self { results, loads, ..Self::default() }
     }
 
-    /// Adds a line. One of a kind that is not known, or of a sub-experiment that has no state, is left out.
+    /// Adds a line; ignores unknown kinds, and sub-experiments without a state.
     fn add(&mut self, manifest: &mut Manifest, line: &str) -> Result<(), JsonError> {
-        /// What every line has.
         #[derive(Deserialize)]
         struct LineKind<'a> {
             #[serde(borrow)]
@@ -504,7 +491,7 @@ impl ResultPlaces {
     }
 }
 
-/// Fails if a finished payload lacks trials of those planned, or a trial its figures.
+/// Fails if a finished payload has fewer trials than planned, or a trial has no figures.
 fn check_trials(payload: &PayloadResult, planned: usize) -> Result<(), String> {
     let there = payload.trials.len();
     let is_short = there < planned && payload.cut_short.is_none() || there == 0 && payload.samples > 0;
@@ -517,7 +504,7 @@ fn check_trials(payload: &PayloadResult, planned: usize) -> Result<(), String> {
     }
 }
 
-/// Fails if results are missing that were there when the run, or a sub-experiment, had ended.
+/// Fails if results that a finished run or sub-experiment had are missing.
 fn check_whole(manifest: &Manifest) -> Result<(), String> {
     let results = &manifest.sub_experiments;
     if results.len() < manifest.results as usize {

@@ -1,4 +1,4 @@
-//! A folder that is opened once: what is written in it stays in it, whatever takes its name meanwhile.
+//! A folder that is opened once: files stay in it, whatever takes its name meanwhile.
 
 use crate::bounds::MOST_BYTES;
 use crate::file::{FileError, FolderGone, write_synced, write_whole};
@@ -10,23 +10,22 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Descriptors of this process, as the kernel names them.
 const DESCRIPTORS: &str = "/proc/self/fd";
 
-/// A folder that is open. Its files are named relative to it, and only as long as it has its name.
+/// An open folder. Its files are named relative to it, and only while it has its name.
 #[derive(Clone, Debug)]
 pub struct FolderHandle {
     /// For people.
     path: PathBuf,
     opened: Arc<File>,
-    /// The folder that it is in, if that was opened, too.
+    /// Parent folder, if that was opened, too.
     parent: Option<Arc<FolderHandle>>,
 }
 
-/// A folder for another process, which opens it again.
+/// Identity of a folder, by which another process opens it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FolderIdentity {
-    /// Its path.
+    /// Path.
     pub path: PathBuf,
     device: u64,
     inode: u64,
@@ -36,7 +35,7 @@ impl FolderIdentity {
     /// Opens the folder.
     ///
     /// # Errors
-    /// If something else has its path by now.
+    /// If the path now leads elsewhere.
     pub fn open(&self) -> io::Result<FolderHandle> {
         let path = &self.path;
         let (opened, now) = match FolderHandle::open(path).and_then(|folder| Ok((folder.identity()?, folder))) {
@@ -49,23 +48,17 @@ impl FolderIdentity {
 }
 
 impl FolderHandle {
-    /// Opens a folder that is there; a link is refused.
-    ///
-    /// # Errors
-    /// If there is no such folder.
+    /// Opens an existing folder; fails if it is missing, or a link.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), opened: opened(path)?, parent: None })
     }
 
-    /// Opens a folder that the user has named, which may be a link.
-    ///
-    /// # Errors
-    /// If there is no such folder.
+    /// Opens an existing folder that the user names, which may be a link.
     pub fn open_named(path: &Path) -> io::Result<Self> {
         Self::open(&path.canonicalize()?)
     }
 
-    /// Opens a folder, and creates it, and those above it, where they are not there. Links in its path are followed now, and
+    /// Opens a folder, and creates it and its parents where they are missing. Follows links in its path now, and
     /// not later.
     ///
     /// # Errors
@@ -78,13 +71,13 @@ impl FolderHandle {
     /// Opens a folder in this one.
     ///
     /// # Errors
-    /// If there is no such folder, or this one has gone.
+    /// If there is no such folder, or this one was renamed or removed.
     pub fn inside(&self, name: &str) -> io::Result<Self> {
         let (path, opened) = (self.path.join(name), opened(&self.at(name)?)?);
         Ok(Self { path, opened, parent: Some(Arc::new(self.clone())) })
     }
 
-    /// [`FolderHandle::inside`] for a folder that is created if it is not there.
+    /// [`FolderHandle::inside`] that creates a missing folder.
     ///
     /// # Errors
     /// If it can neither be created nor opened.
@@ -95,12 +88,12 @@ impl FolderHandle {
         }
     }
 
-    /// The path, for people and to read: another folder may have it by now.
+    /// Path for people and for reading: another folder may have taken it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Fails if the folder no longer has its path.
+    /// Checks that the folder still has its path.
     ///
     /// # Errors
     /// If it was renamed or removed, or something else has its path.
@@ -110,16 +103,14 @@ impl FolderHandle {
         let of = |metadata: &Metadata| (metadata.dev(), metadata.ino());
         match (&named, self.opened.metadata()) {
             (Ok(named), Ok(opened)) if named.is_dir() && of(named) == of(&opened) => Ok(()),
-            // It cannot be looked at, as of a file server that is away. What is written stays in the folder that is open.
+            // The path cannot be read, e.g. on an unreachable file server. Files stay in the open folder.
             (Err(error), _) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(()),
             _ => Err(FolderGone::new(&self.path, fs::read_link(self.descriptor()).ok(), named.ok())),
         }
     }
 
-    /// A path of what has this name in the folder, for this process; it leads there even if the folder is renamed.
-    ///
-    /// # Errors
-    /// As [`FolderHandle::check`].
+    /// Path of a file in the folder, for this process; valid even if the folder is renamed. Fails as
+    /// [`FolderHandle::check`].
     pub fn at(&self, name: &str) -> Result<PathBuf, FolderGone> {
         self.check()?;
         Ok(self.descriptor().join(name))
@@ -128,25 +119,25 @@ impl FolderHandle {
     /// [`FolderHandle::at`] for processes that this one starts.
     ///
     /// # Errors
-    /// The same, or if this process has no number in `/proc`.
+    /// As [`FolderHandle::check`], or if this process has no number in `/proc`.
     pub fn at_for_children(&self, name: &str) -> io::Result<PathBuf> {
         self.check()?;
         let process = fs::read_link("/proc/self")?;
         Ok(Path::new("/proc").join(process).join("fd").join(self.number()).join(name))
     }
 
-    /// A text with the folder's path in the place of a path of [`FolderHandle::at`], for people.
+    /// Replaces paths of [`FolderHandle::at`] in a text by the folder's path, for people.
     pub fn shown(&self, text: &str) -> String {
         let short = self.descriptor().display().to_string();
         let long = self.at_for_children("").map(|path| path.display().to_string());
         let (long, path) = (long.unwrap_or_else(|_| short.clone()), self.path.display().to_string());
-        // A longer number begins with this one.
+        // Longer descriptor numbers may begin with this one.
         let named = |text: &str, by: &str| text.replace(&format!("{by}/"), &format!("{path}/"));
         let text = named(&named(text, long.trim_end_matches('/')), &short);
         if text.ends_with(&short) { text.replace(&short, &path) } else { text }
     }
 
-    /// Writes a file of this folder whole or not at all, as [`write_whole`].
+    /// Writes a file of this folder by [`write_whole`].
     ///
     /// # Errors
     /// As [`FolderHandle::check`], or if it cannot be written.
@@ -154,10 +145,7 @@ impl FolderHandle {
         write_whole(&self.at(name)?, contents).map_err(|error| self.named(name, error))
     }
 
-    /// [`FolderHandle::write`], as [`write_synced`].
-    ///
-    /// # Errors
-    /// The same.
+    /// [`FolderHandle::write`], with its errors, by [`write_synced`].
     pub fn write_synced(&self, name: &str, contents: &[u8]) -> Result<(), FileError> {
         write_synced(&self.at(name)?, contents).map_err(|error| self.named(name, error))
     }
@@ -165,7 +153,7 @@ impl FolderHandle {
     /// [`FolderHandle::write`] for JSON, with a line break at its end.
     ///
     /// # Errors
-    /// As [`FolderHandle::write`], or if it has more than [`MOST_BYTES`], which no reader takes.
+    /// As [`FolderHandle::write`], or if it exceeds [`MOST_BYTES`], which no reader accepts.
     pub fn write_json(&self, name: &str, what: &impl Serialize) -> Result<(), FileError> {
         let not_writable = |why, kind| FileError::NotWritable { file: self.path.join(name), why, kind };
         let mut text = serde_json::to_string_pretty(what)
@@ -188,10 +176,10 @@ impl FolderHandle {
         }
     }
 
-    /// What another process opens the folder by.
+    /// Identity by which another process opens the folder.
     ///
     /// # Errors
-    /// If it cannot be looked at.
+    /// If its metadata cannot be read.
     pub fn identity(&self) -> io::Result<FolderIdentity> {
         let metadata = self.opened.metadata()?;
         Ok(FolderIdentity { path: self.path.clone(), device: metadata.dev(), inode: metadata.ino() })
@@ -216,10 +204,9 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// Part of the error, and how a folder loses its name.
     type Way = (&'static str, fn(&Path, &Path));
 
-    /// How a folder loses its name, and what the error says.
+    /// Ways in which a folder loses its name, with part of the error.
     const WAYS: [Way; 5] = [
         ("was removed", |folder, _| fs::remove_dir_all(folder).unwrap()),
         ("was renamed to", |folder, away| fs::rename(folder, away).unwrap()),
@@ -260,7 +247,7 @@ mod tests {
                 assert!(error.contains(what) && error.contains(path.to_str().unwrap()), "{what}: {error}");
             }
             assert!(identity.open().unwrap_err().to_string().contains(path.to_str().unwrap()), "{what}");
-            // A path that was made before leads to the folder that was opened, or nowhere.
+            // An earlier path leads to the folder that was opened, or nowhere.
             assert_eq!((fs::write(at, "late").is_ok(), away.join("round/y").exists()), (away.exists(), away.exists()));
             let theirs = if other.exists() { &other } else { &path };
             assert_eq!(fs::read(theirs.join("x")).unwrap(), b"finished", "{what}");

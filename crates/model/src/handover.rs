@@ -1,4 +1,4 @@
-//! The hand-over probe: one cache line passed to the other CPU and back, before and after a cell.
+//! Core-to-core probe: round trips of one cache line between the two CPUs, before and after a cell.
 
 use crate::count;
 use schemars::JsonSchema;
@@ -40,7 +40,7 @@ pub enum ModeChange {
 }
 
 impl ModeChange {
-    /// For people.
+    /// Description for people.
     pub fn as_str(self) -> &'static str {
         match self {
             ModeChange::Moved => "other cores, or siblings of one",
@@ -51,16 +51,16 @@ impl ModeChange {
     }
 }
 
-/// Two probes are of one mode if neither their smallest nor their median round trips are further apart than this ratio.
+/// Largest ratio of the smallest, and of the median, round trips of two probes of one mode.
 ///
-/// Within a mode they were up to 2.0 apart (the median of siblings that spin), between modes 2.7 and more.
+/// Within a mode the ratio was up to 2.0 (the median of siblings that spin), between modes 2.7 and more.
 pub const ONE_MODE: f64 = 2.5;
 
-/// A median round trip of this many nanoseconds or more is none of a cache line: a CPU was away.
+/// Median round trip, in nanoseconds, from which on a CPU was away: a cache line takes less.
 pub const AWAY_NS: f64 = 5_000.0;
 
 impl Handovers {
-    /// How the probes differ, or what is wrong with both; `None` if they are alike, or if there are not two.
+    /// Difference of the probes, or a problem of both; `None` if they are alike, or if there are not two.
     pub fn change(&self) -> Option<ModeChange> {
         let (before, after) = (self.before?, self.after?);
         let is_away = |probe: Handover| probe.median_ns >= AWAY_NS;
@@ -74,8 +74,8 @@ impl Handovers {
         differ(before.median_ns, after.median_ns).then_some(ModeChange::Disturbed)
     }
 
-    /// One cache line one way, in nanoseconds: half of the median round trip, by the mean of both probes, or by the only
-    /// one.
+    /// One-way latency of a cache line, in nanoseconds: half the mean of the median round trips of the probes there
+    /// are.
     pub fn one_way_ns(&self) -> Option<f64> {
         let medians: Vec<f64> = [self.before, self.after].into_iter().flatten().map(|probe| probe.median_ns).collect();
         (!medians.is_empty()).then(|| medians.iter().sum::<f64>() / medians.len() as f64 / 2.0)
@@ -91,7 +91,7 @@ mod tests {
         Handovers { before: probe(before), after: probe(after) }
     }
 
-    /// Probes as this project's results have them.
+    /// Values from this project's results.
     #[test]
     fn modes_are_distinguished() {
         let change = |handovers: Handovers| handovers.change();

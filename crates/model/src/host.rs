@@ -1,4 +1,4 @@
-//! Two hosts beside each other, as `tripmeter doctor --to` finds them.
+//! Hosts and the paths between them, as `tripmeter doctor --to` finds them.
 
 use crate::audit::Audit;
 use crate::manifest::{Environment, Network};
@@ -8,54 +8,54 @@ use std::collections::BTreeMap;
 /// A system on a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemLook {
-    /// The version of its transport.
+    /// Version of its transport.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What that drives, with its version.
+    /// Library or kernel that the transport drives, with its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_version: Option<String>,
-    /// Why it cannot be used.
+    /// Reason that it cannot be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// What was found of a machine.
+/// Properties of a machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct MachineLook {
-    /// What it calls itself.
+    /// Host name.
     pub name: String,
-    /// What it says of itself.
+    /// Environment, as the machine reports it.
     pub environment: Environment,
-    /// What disturbs measuring there.
+    /// Audit of the machine.
     pub audit: Audit,
-    /// Its systems, by name.
+    /// Systems by name.
     pub systems: BTreeMap<String, SystemLook>,
 }
 
-/// What was found of another host, and of the way there.
+/// Properties of another host, and of the path to it.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostLook {
-    /// As ssh takes it.
+    /// Destination for ssh.
     pub to: String,
-    /// The machine.
+    /// Its machine.
     #[serde(flatten)]
     pub machine: MachineLook,
-    /// The interface here that messages to it would go over.
+    /// Interface here that messages to it would use.
     pub here: Network,
-    /// The interface there.
+    /// Interface there.
     pub there: Network,
-    /// Its time of day, where it is known.
+    /// Its clock, where known.
     pub clock: Option<ClockOffset>,
-    /// Why it is not known.
+    /// Reason that the clock is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_problem: Option<String>,
 }
 
-/// How far a time of day is from another.
+/// Offset of another host's time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClockOffset {
-    /// Time of day there less that here, in nanoseconds.
+    /// Time of day there minus that here, in nanoseconds.
     pub offset_ns: i64,
-    /// It is off by no more than this: half of the shortest round trip, in nanoseconds.
+    /// Largest error of the offset, in nanoseconds: half of the shortest round trip.
     pub error_ns: u64,
 }

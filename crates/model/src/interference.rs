@@ -1,19 +1,19 @@
-//! What competes with a measurement on purpose, and how both measuring processes are scheduled against it.
+//! Deliberate background load, and scheduling of the measuring processes against it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Real-time priorities that can be asked for; of 1 to 99, as [`Sched::above`] needs one more.
+/// Highest real-time priority that can be requested: one below 99, as [`Sched::above`] needs one more.
 pub const MOST_PRIORITY: u8 = 98;
 /// Most busy threads of a load.
 pub const MOST_BUSY: u32 = 1024;
 
-/// How the kernel schedules leader and follower while they measure.
+/// Scheduling of leader and follower while they measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Sched {
-    /// As any other program: `SCHED_OTHER`.
+    /// `SCHED_OTHER`, as any other program.
     #[default]
     Other,
     /// `SCHED_FIFO` with this priority, 1 to [`MOST_PRIORITY`].
@@ -21,12 +21,12 @@ pub enum Sched {
 }
 
 impl Sched {
-    /// Whether it is as any other program.
+    /// True for `SCHED_OTHER`.
     pub fn is_other(&self) -> bool {
         *self == Sched::Other
     }
 
-    /// One that a thread scheduled in this way does not keep from running.
+    /// Scheduling of a thread that one with `self` cannot keep from running.
     #[must_use]
     pub fn above(self) -> Self {
         match self {
@@ -75,20 +75,20 @@ impl From<Sched> for String {
     }
 }
 
-/// What a process of our own does beside a measurement, to disturb it; nothing by default.
+/// Background load by a process of ours beside a measurement; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct BackgroundLoad {
-    /// Busy threads.
+    /// Number of busy threads.
     pub cpu: u32,
-    /// A thread that copies memory, through more than the last cache holds.
+    /// True for a thread that copies more memory than the last-level cache holds.
     pub memory: bool,
-    /// Two threads and a TCP stream between them, over the loopback interface.
+    /// True for two threads with a TCP stream between them over the loopback interface.
     pub network: bool,
 }
 
 impl BackgroundLoad {
-    /// Whether there is none: the measurement is at rest.
+    /// True if there is no load.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }

@@ -4,7 +4,7 @@ use crate::plain_words::{in_plain_words, shortened, with_key};
 use serde::Deserialize;
 use std::fmt;
 
-/// Why a JSON text cannot be read: the key, what was found there, and what was expected.
+/// Error of reading JSON: key, value found, and value expected.
 pub struct JsonError {
     pub line: usize,
     pub column: usize,
@@ -18,12 +18,11 @@ impl fmt::Display for JsonError {
     }
 }
 
-/// Whether a text begins an object: serde takes a list for any struct.
+/// True if a text begins an object: serde accepts a list for any struct.
 pub fn is_object(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
 
-/// The value below a key of a text, if it is there.
 fn value_at(text: &str, path: &serde_path_to_error::Path) -> Option<String> {
     use serde_path_to_error::Segment;
     let whole: serde_json::Value = serde_json::from_str(text).ok()?;
@@ -41,7 +40,7 @@ pub fn from_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> 
         let what = format!("found {}, expected an object", shortened(text.trim()).replace(char::is_control, " "));
         return Err(JsonError { line: 1, column: 1, what });
     }
-    // Most texts are right, and following the keys takes time.
+    // Most texts are valid, and following the keys takes time.
     serde_json::from_str(text).or_else(|_| {
         let mut reader = serde_json::Deserializer::from_str(text);
         serde_path_to_error::deserialize(&mut reader).map_err(|error| {

@@ -1,4 +1,4 @@
-//! What is kept of every sample, and of which streams figures are kept.
+//! Files of samples to keep, and streams with figures of their own.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,15 +48,15 @@ impl RawFormat {
 impl Raw {
     /// Histograms only.
     pub const NONE: Self = Self { samples: false, eprosima: false, parquet: false };
-    /// What is kept if nothing else is asked for.
+    /// Default: rows of samples.
     pub const SAMPLES: Self = Self { samples: true, ..Self::NONE };
 
-    /// Whether histograms only are kept.
+    /// True if only histograms are kept.
     pub fn is_none(self) -> bool {
         self == Self::NONE
     }
 
-    /// Whether rows of samples are written, to stay or to be made Parquet.
+    /// True if rows of samples are written, to keep or to convert to Parquet.
     pub fn has_rows(self) -> bool {
         self.samples || self.parquet
     }

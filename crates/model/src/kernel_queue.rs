@@ -1,10 +1,9 @@
-//! Capacity of the kernel's queues that messages wait in, which may be less than a transport asks for.
+//! Capacity of the kernel queues that messages wait in, which may be less than a transport asks for.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most entries of a sub-experiment.
 const MOST: usize = 64;
 
 /// Queues of one kind and capacity that one side had open when its links were connected.
@@ -47,7 +46,7 @@ pub enum QueueKind {
 }
 
 impl KernelQueues {
-    /// Joins those that differ in their number only.
+    /// Merges entries that differ only in their count.
     pub fn joined(all: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let mut counts: BTreeMap<(QueueSide, QueueKind, u64), u32> = BTreeMap::new();
         for one in all {

@@ -1,4 +1,4 @@
-//! Reading maps whose keys newer versions may add to: keys that are not known are ignored, whatever their values are.
+//! Reading of maps to which newer versions may add keys: unknown keys and their values are ignored.
 
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
@@ -8,10 +8,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-/// Reads a map; the function gives the reader of a key's value.
+/// Reader of a map; the function gives the reader of a key's value.
 pub(crate) struct KnownKeys<K, F>(F, PhantomData<K>);
 
-/// Reads a map by its known keys.
 pub(crate) fn known_keys<K, S>(value_of: impl Fn(&K) -> S) -> KnownKeys<K, impl Fn(&K) -> S> {
     KnownKeys(value_of, PhantomData)
 }

@@ -1,37 +1,37 @@
-//! The nouns of Tripmeter and their file formats.
+//! Types of Tripmeter and their file formats.
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | [`payload`] | sizes and lists of sizes as people write them |
+//! | [`payload`] | sizes and lists of sizes as users write them |
 //! | [`transport`] | `system/variant?key=value` |
 //! | [`experiment`] | an experiment as written in TOML, a preset or flags |
-//! | [`plan`] | an experiment resolved: what will be run, exactly |
-//! | [`workload`] | what is sent at each payload, and what comes back |
+//! | [`plan`] | an experiment resolved: everything that will run |
+//! | [`workload`] | messages of each payload, and their replies |
 //! | [`manifest`] | `manifest.json`: plan and environment; results in memory |
-//! | [`bounds`] | most bytes and elements of files of results, and of what others say |
-//! | [`audit`] | what of a machine disturbs measuring |
-//! | [`series`] | how samples went on in time |
-//! | [`address`] | where a figure of an experiment is found, in any other experiment too |
+//! | [`bounds`] | most bytes and elements of results files, and of text from outside |
+//! | [`audit`] | settings and load of a machine that disturb measuring |
+//! | [`series`] | samples over time |
+//! | [`address`] | address of a figure, valid in any experiment |
 //! | [`limits`] | limits of figures by their addresses |
-//! | [`verdict`] | what commands that judge print for programs |
-//! | [`samples`], [`expected`] | `samples/<name>.csv`: every sample; how many rows it has at least |
+//! | [`verdict`] | verdicts of commands, for programs |
+//! | [`samples`], [`expected`] | `samples/<name>.csv`: every sample; fewest rows it must have |
 //! | [`recording`] | a recording whose messages are published again, and its schedule |
-//! | [`delivery`], [`used`] | what happened to a message or call, and what a process used |
-//! | [`explain`] | where the time of a message goes |
-//! | [`fleet`] | hosts that one command is run on, and which of them were measured |
-//! | [`host`] | a host beside another, without measuring |
-//! | [`interference`] | a load beside a measurement, and how its processes are scheduled |
-//! | [`kernel_queue`] | capacity of what messages wait in, as the kernel granted it |
-//! | [`log`] | calls of a logger, and the lines that came of them |
+//! | [`delivery`], [`used`] | outcome of a message or call, and cost of a process |
+//! | [`explain`] | parts of a message's time |
+//! | [`fleet`] | hosts that one command runs on, and their progress |
+//! | [`host`] | a host seen from another, without measuring |
+//! | [`interference`] | background load, and scheduling of the measuring processes |
+//! | [`kernel_queue`] | capacity of queues, as the kernel granted it |
+//! | [`log`] | calls of a logger, and the lines that it wrote |
 //! | [`search`] | steps of a search for the highest rate |
-//! | [`mod@secret`] | what must not come into results |
-//! | [`mod@file`], [`folder_handle`] | files, whatever they hold; folders that may lose their names |
+//! | [`mod@secret`] | detection of secrets, which results must not contain |
+//! | [`mod@file`], [`folder_handle`] | whole files; folders that may lose their names |
 //! | [`exit`] | exit codes |
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
-/// The version of Tripmeter: of all its crates, and of every program that is built of them.
+/// Version of all crates and programs of Tripmeter.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub mod address;

@@ -1,4 +1,4 @@
-//! Limits of figures by their addresses, as a CSV file in the units of `metrics.csv`.
+//! Limits of figures by their addresses: a CSV file in the units of `metrics.csv`.
 
 use crate::address::FigureAddress;
 use crate::figure::{Better, Figure};
@@ -9,23 +9,22 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Most bytes of a file, decompressed.
 const MOST_BYTES: u64 = 64 << 20;
-/// Its columns, in their order.
+/// Columns, in order.
 pub const HEADER: [&str; 7] =
     ["sub_experiment", "payload_bytes", "offered_load", "stream", "figure", "statistic", "limit"];
 
-/// The limit of one figure: an upper one where less is better, a lower one where more is.
+/// Limit of one figure: an upper one where lower is better, a lower one where higher is better.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// What it is the limit of.
+    /// Address of the figure.
     pub address: FigureAddress,
-    /// In the unit of the figure, finite.
+    /// Limit in the unit of the figure; finite.
     pub limit: f64,
 }
 
 impl Limit {
-    /// True if it is the least that there must be, and not the most.
+    /// True if the figure must not be below the limit.
     pub fn is_lower(&self) -> bool {
         self.address.figure.better() == Better::Higher
     }
@@ -39,19 +38,19 @@ pub struct FigureLimits {
 }
 
 impl FigureLimits {
-    /// Reads a file; other columns are ignored.
+    /// Reads a file; ignores other columns.
     ///
     /// # Errors
-    /// If it cannot be read, a column is missing, a value is not of its column, neither less nor more of a figure is better,
-    /// or an address is there twice.
+    /// If it cannot be read, or a column is missing; if a value is wrong for its column, a figure has no better
+    /// direction, or an address occurs twice.
     pub fn read(path: &Path) -> Result<Self, FileError> {
         Self::parse(path, &file::read(path, MOST_BYTES)?)
     }
 
-    /// Reads the contents of a file; its name is for errors.
+    /// Parses the contents of a file; `path` is for errors.
     ///
     /// # Errors
-    /// As [`FigureLimits::read`], but for what cannot be read.
+    /// As [`FigureLimits::read`], for contents.
     pub fn parse(path: &Path, contents: &[u8]) -> Result<Self, FileError> {
         let mut reader = csv::Reader::from_reader(contents);
         let wrong = |error: csv::Error| FileError::wrong(path, error.to_string());
@@ -79,12 +78,12 @@ impl FigureLimits {
         }
     }
 
-    /// The limit of an address.
+    /// Limit of an address.
     pub fn of(&self, address: &FigureAddress) -> Option<&Limit> {
         self.rows.iter().find(|limit| limit.address == *address)
     }
 
-    /// The names of sub-experiments that have limits, each once, in the order of the file.
+    /// Names of sub-experiments with limits, each once, in file order.
     pub fn sub_experiments(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for limit in &self.rows {
@@ -96,7 +95,7 @@ impl FigureLimits {
         names
     }
 
-    /// The file's text.
+    /// Text of the file.
     pub fn to_csv(&self) -> Vec<u8> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let record = |limit: &Limit| {
@@ -120,7 +119,7 @@ impl FigureLimits {
     }
 }
 
-/// A line with its values in the order of [`HEADER`].
+/// A line, with its values in the order of [`HEADER`].
 struct LineOfLimits<'a> {
     path: &'a Path,
     line: u64,
@@ -140,7 +139,7 @@ impl LineOfLimits<'_> {
         let address = FigureAddress {
             sub_experiment: printable::line(self.texts[0]).into_owned(),
             payload_bytes: self.texts[1].parse().map_err(|_| self.wrong(1, "is no number of bytes"))?,
-            // A recording has, unless its figures say otherwise.
+            // A recording has several sizes, unless its figures say otherwise.
             has_several_sizes: load == OfferedLoad::Recorded,
             load,
             stream: printable::line(self.texts[3]).parse().map_err(|why: String| self.wrong(3, &why))?,

@@ -1,4 +1,4 @@
-//! Pattern `log`: calls of a logger, and the lines that came of them.
+//! Pattern `log`: calls of a logger, and the lines that it wrote.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A run: `manifest.json` has the plan, the environment and the state of the whole; other files have the rest.
+//! A run: `manifest.json` holds the plan, the environment and the overall state; other files hold the rest.
 
 use crate::audit::{Audit, ProcessActivity};
 use crate::count;
@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 pub use tripmeter_abi::UnauthorizedPeer;
 
-/// Version of the files of a results folder, `major.minor`: readers ignore fields that they do not know, and refuse another
-/// major version.
+/// Version of the files of a results folder, `major.minor`. Readers ignore unknown fields, and refuse another major
+/// version.
 pub const SCHEMA_VERSION: &str = "2.1";
 
 /// The whole file.
@@ -53,8 +53,8 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Names transports for people: between hosts no message goes over the loopback, and `tcp/loopback` is `tcp`, which
-    /// commands take for the same. Names of sub-experiments stay, as results are compared by them.
+    /// Names transports for people: between hosts no message uses the loopback, so `tcp/loopback` becomes `tcp`, an
+    /// alias in commands. Names of sub-experiments stay, as results are compared by them.
     #[must_use]
     pub fn named_for_people(mut self) -> Self {
         if !self.plan.hosts.is_empty() {
@@ -64,13 +64,13 @@ impl Manifest {
         self
     }
 
-    /// True if kernel times of these results may be sampled by timer ticks; from schema 2.1 on they are exact.
+    /// True if kernel times may be sampled by timer ticks; from schema 2.1 on they are exact.
     pub fn may_sample_kernel_time(&self) -> bool {
         self.schema_version == "2.0"
     }
 
-    /// Everything as one JSON value: with the sub-experiments, their cells and the audits of the environment, which have
-    /// files of their own in a results folder.
+    /// Everything as one JSON value, including sub-experiments, cells and audits, which have files of their own in
+    /// a results folder.
     pub fn whole(&self) -> serde_json::Value {
         let mut whole = json(self);
         whole["environment"] = self.environment.whole();
@@ -81,10 +81,10 @@ impl Manifest {
         whole
     }
 
-    /// Checks what the types do not say: names become parts of paths, and lists are made of rounds.
+    /// Checks the rules beyond types: names become parts of paths, and lists are made of rounds.
     ///
     /// # Errors
-    /// What is wrong with which field, in one line.
+    /// Field and error, in one line.
     pub fn check(&self) -> Result<(), String> {
         let rounds = self.plan.rounds;
         if rounds > MOST_ROUNDS {
@@ -244,7 +244,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// What was counted in between, if it was anything.
+    /// Counters that rose in between, with their increases.
     pub fn counted(&self) -> Vec<(&str, u64)> {
         let added = self.after.iter().map(|(name, after)| {
             let before = self.before.get(name).copied().unwrap_or(0);
@@ -329,7 +329,7 @@ pub struct SubExperimentResult {
 }
 
 impl SubExperimentResult {
-    /// Messages of all cells that were not what was sent; failed calls are none.
+    /// Damaged messages of all cells and of the path proof; failed calls do not count.
     pub fn damaged(&self) -> u64 {
         let cells = self.cells.iter().filter(|cell| !cell.is_of_calls());
         let proof = self.path_proof.as_ref().map_or(0, |proof| proof.damaged);
@@ -355,7 +355,7 @@ pub struct PathProof {
 }
 
 impl PathProof {
-    /// One without damage, of a transport that nobody else tried to get into.
+    /// Proof without damage, and without unauthorized peers.
     pub fn new(claim: tripmeter_abi::Path, verdict: Verdict, evidence: String) -> Self {
         Self { claim, verdict, evidence, damaged: 0, unauthorized_peers: Vec::new() }
     }
@@ -441,21 +441,21 @@ pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// True if the messages of a payload have several sizes: it is that of the largest. So may those of a recording of which
-/// nothing was measured.
+/// True if the messages of a payload have several sizes, of which it is the largest. Also true for a recording
+/// without measurements, which may have several.
 pub fn has_several_sizes<'a>(plan: &SubExperiment, measured: impl IntoIterator<Item = &'a PayloadResult>) -> bool {
     let mut trials = measured.into_iter().flat_map(|cell| &cell.trials).peekable();
     if trials.peek().is_none() { plan.workload.is_recorded() } else { trials.any(Trial::has_several_sizes) }
 }
 
 impl PayloadResult {
-    /// Sum of the counts of all trials; messages of the warm-up are not among them.
+    /// Sum of the counts of all trials, without the warm-up.
     pub fn counts(&self) -> Counts {
         let of_trials = self.trials.iter().map(|trial| trial.counts(&Stream::all()));
         of_trials.fold(Counts::default(), |sum, counts| sum + counts)
     }
 
-    /// Change of the core-to-core probe that was noted, or that the probes show.
+    /// Change of the core-to-core probe that was recorded, or that the probes show.
     pub fn mode_change(&self) -> Option<ModeChange> {
         self.handover_changed.or_else(|| self.handover_ns.change())
     }
@@ -465,22 +465,22 @@ impl PayloadResult {
         self.trials.iter().any(Trial::is_of_calls)
     }
 
-    /// Whether a message came that was not what was sent, in an attempt that was set aside too.
+    /// True if a message was damaged, also in a discarded attempt.
     pub fn is_damaged(&self) -> bool {
         self.damaged() > 0
     }
 
-    /// How many, in all attempts and their warm-ups; of calls, those that failed.
+    /// Damaged messages, or failed calls, of all attempts and warm-ups.
     pub fn damaged(&self) -> u64 {
         self.damaged_beside().saturating_add(self.counts().damaged)
     }
 
-    /// Of those, messages that are in none of its trials: of warm-ups, and of attempts that were set aside.
+    /// Damaged messages outside of its trials: of warm-ups and discarded attempts.
     pub fn damaged_beside(&self) -> u64 {
         self.earlier_attempts.iter().map(Self::damaged).fold(self.warmup_damaged, u64::saturating_add)
     }
 
-    /// True if a failure or the user ended it before its time; a time cap is planned.
+    /// True if a failure or the user ended it early; a time cap is planned.
     pub fn is_cut_off(&self) -> bool {
         self.cut_short.is_some() && !self.is_capped()
     }
@@ -490,7 +490,7 @@ impl PayloadResult {
         self.cut_short.as_ref().is_some_and(CutShort::is_cap)
     }
 
-    /// Why it has fewer samples than planned, with their number, if it has.
+    /// Reason that it has fewer samples than planned, with their number.
     pub fn shortfall(&self, plan: &SubExperiment) -> Option<String> {
         let (samples, planned) = (self.samples, self.samples_planned);
         let of = if samples < planned { format!(", {samples} of {planned} samples") } else { String::new() };
@@ -499,7 +499,7 @@ impl PayloadResult {
             .map(|why| format!("{}: {why}{of}", size_text(self.payload_bytes, has_several_sizes(plan, [self]))))
     }
 
-    /// Why it has no latencies, for people, if it has none.
+    /// Reason that it has no latencies, for people.
     pub fn why_silent(&self) -> &'static str {
         let all = Stream::all();
         let is_withheld =
@@ -511,12 +511,12 @@ impl PayloadResult {
         }
     }
 
-    /// Whether, in a trial or of one of its streams, no message arrived.
+    /// True if no message of a trial, or of one of its streams, arrived.
     pub fn is_all_lost(&self) -> bool {
         self.trials.iter().any(Trial::is_all_lost)
     }
 
-    /// Its trials, each with what belongs to the payload, and how it ended, as figures.
+    /// Trials with the payload's own values, and how they ended, as figures.
     pub fn flat_trials(&self) -> impl Iterator<Item = Trial> {
         self.trials.iter().cloned().map(|mut trial| {
             for (figure, is) in [(Figure::RateMissed, trial.rate_missed), (Figure::CutShort, trial.cut_short.is_some())]

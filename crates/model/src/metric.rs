@@ -1,4 +1,4 @@
-//! The address and the value of a figure: one row of the table that every view is made of.
+//! Address and value of a figure: one row of the table that every view is made of.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
@@ -6,25 +6,25 @@ use std::fmt;
 use std::str::FromStr;
 pub use tripmeter_stats::Interval;
 
-/// Which of several followers.
+/// Selection among several followers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum At {
-    /// The one with that index.
+    /// Follower with this index.
     Follower(u32),
-    /// For each message, the last that it came to.
+    /// Last follower that each message reached.
     Last,
 }
 
-/// Whose cost.
+/// Process whose cost a figure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Process {
-    /// The one that sends.
+    /// The sender.
     Leader,
-    /// The one that receives.
+    /// The receiver.
     Follower,
 }
 
-/// When the core-to-core latency was probed.
+/// Time of a core-to-core probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Probe {
     /// Before the warm-up.
@@ -33,20 +33,20 @@ pub enum Probe {
     After,
 }
 
-/// Which messages, or which process, of a trial a figure is of: a set of dimensions, `all` if it is empty.
+/// Messages or process of a trial that a figure is of: a set of dimensions, `all` if empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stream {
-    /// A topic of a recording, by its name.
+    /// Topic of a recording, by name.
     pub topic: Option<String>,
-    /// A client of several, by its index.
+    /// Client, by index, where there are several.
     pub client: Option<u32>,
-    /// A publisher of several, by its index.
+    /// Publisher, by index, where there are several.
     pub publisher: Option<u32>,
-    /// A follower of several.
+    /// Follower, where there are several.
     pub at: Option<At>,
-    /// A process.
+    /// Process.
     pub process: Option<Process>,
-    /// A core-to-core probe.
+    /// Core-to-core probe.
     pub probe: Option<Probe>,
 }
 
@@ -56,27 +56,27 @@ impl Stream {
         Self::default()
     }
 
-    /// The messages of a topic.
+    /// Messages of a topic.
     pub fn topic(name: &str) -> Self {
         Self { topic: Some(name.to_owned()), ..Self::default() }
     }
 
-    /// The messages of a client.
+    /// Messages of a client.
     pub fn client(index: u32) -> Self {
         Self { client: Some(index), ..Self::default() }
     }
 
-    /// The messages of a publisher.
+    /// Messages of a publisher.
     pub fn publisher(index: u32) -> Self {
         Self { publisher: Some(index), ..Self::default() }
     }
 
-    /// Those at a follower.
+    /// Messages at a follower.
     pub fn follower(index: u32) -> Self {
         Self { at: Some(At::Follower(index)), ..Self::default() }
     }
 
-    /// All, at the last follower that each came to.
+    /// All messages, each at the last follower that it reached.
     pub fn last() -> Self {
         Self { at: Some(At::Last), ..Self::default() }
     }

@@ -1,14 +1,14 @@
-//! `metrics.csv` in a results folder: every figure of every trial, a row each, for tools that read tables.
+//! `metrics.csv` in a results folder: every figure of every trial, one row each.
 
 use crate::manifest::{PayloadResult, SubExperimentResult};
 use crate::trial::TrialFigure;
 use std::io;
 
-/// Its name.
+/// Name of the file.
 pub const METRICS: &str = "metrics.csv";
 
-/// Its first line. Values are in the unit that ends the name of the figure; `low` and `high` are the confidence interval
-/// within the trial at 95 %, empty where there is none.
+/// Columns. Values are in the unit that ends the name of the figure; `low` and `high` are the 95 % confidence
+/// interval within the trial, empty where there is none.
 pub const HEADER: [&str; 10] = [
     "sub_experiment",
     "round",
@@ -22,20 +22,14 @@ pub const HEADER: [&str; 10] = [
     "high",
 ];
 
-/// The header, with its line break.
-///
-/// # Errors
-/// None in practice: memory takes what is written.
+/// Header, with its line break; never fails in practice, as writes go to memory.
 pub fn header() -> io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(HEADER)?;
     writer.into_inner().map_err(|error| error.into_error())
 }
 
-/// The rows of the trials of a payload.
-///
-/// # Errors
-/// As [`header`].
+/// Rows of the trials of a payload; never fails in practice, as [`header`].
 pub fn rows(of: &SubExperimentResult, cell: &PayloadResult) -> io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for trial in cell.flat_trials() {

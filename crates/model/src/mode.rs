@@ -1,20 +1,18 @@
-//! Pace of a client's calls.
-
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Time of a client's next call; the plan has it as the loads of its workload.
+/// Time of a client's next call; the plan stores it as the loads of its workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// As soon as the one before has ended: a closed loop.
+    /// When the previous call has ended: a closed loop.
     Bench,
-    /// When it is due, at a fixed rate or in bursts, but never before the one before has ended.
+    /// When it is due, at a fixed rate or in bursts, but not before the previous call has ended.
     FixedFreq,
 }
 
 impl Mode {
-    /// The word in files and flags.
+    /// Word in files and flags.
     pub fn as_str(self) -> &'static str {
         match self {
             Mode::Bench => "bench",

@@ -7,19 +7,19 @@ use std::sync::OnceLock;
 /// Most bytes of a name.
 pub const MOST_BYTES: usize = 100;
 
-/// Whether a name may have this byte.
+/// True if a name may have this byte.
 pub fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_.=-".contains(&byte)
 }
 
-/// Whether it is a name: 1 to [`MOST_BYTES`] letters, digits and `_.=-`, without a dot or a dash in front. Never a path.
+/// True for a name: 1 to [`MOST_BYTES`] letters, digits and `_.=-`, not starting with a dot or a dash. Never a path.
 pub fn is_name(name: &str) -> bool {
     (1..=MOST_BYTES).contains(&name.len()) && name.bytes().all(is_name_byte) && !name.starts_with(['.', '-'])
 }
 
-/// Number of the machine since its start, and of the process and time namespaces on it, by which processes have their numbers
-/// and times of start: the first namespaces have the same numbers on every machine. At most 8 hexadecimal digits, the first
-/// number in the names of what a run makes.
+/// Number for this boot of the machine and the process and time namespaces, within which process numbers and start
+/// times hold. The first namespaces have equal numbers on every machine. At most 8 hexadecimal digits, the first
+/// number in the names of what a run creates.
 pub fn process_place() -> u64 {
     static PLACE: OnceLock<u64> = OnceLock::new();
     *PLACE.get_or_init(|| {
@@ -29,10 +29,10 @@ pub fn process_place() -> u64 {
     })
 }
 
-/// Of the random UUID of a boot, the first digits.
+/// Combines the first digits of the boot's random UUID with the namespaces.
 fn place_of(boot: &str, processes: u64, times: u64) -> u64 {
     let random = boot.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0);
-    // Numbers of namespaces differ in their last digits.
+    // Namespace numbers differ in their last digits.
     u64::from(random ^ processes as u32 ^ (times as u32).rotate_left(16))
 }
 

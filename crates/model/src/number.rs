@@ -1,9 +1,9 @@
-//! Rounding: the rule of all numbers that people read, but for those in other tools' formats.
+//! Rounding of all numbers for people, except in formats of other tools.
 
-/// The nearest whole number, halves away from 0. What is nearer to a half than two roundings of a double is one: 4356.5 ns
-/// are 4.357 µs, although the double nearest to 4.3565 is below it.
+/// Nearest whole number, halves away from 0. Within two rounding errors of a double, a value counts as a half:
+/// 4356.5 ns are 4.357 µs, although the double nearest to 4.3565 is below it.
 pub fn rounded(value: f64) -> f64 {
-    /// Two roundings of a large number could be a half themselves.
+    /// Rounding errors of a large number could reach a half themselves.
     const MOST_SLACK: f64 = 1e-3;
     let magnitude = value.abs();
     let slack = (2.0 * f64::EPSILON * magnitude).min(MOST_SLACK);
@@ -15,19 +15,19 @@ pub fn rounded(value: f64) -> f64 {
 /// Doubles from here on are whole.
 const EXACT: f64 = (1_u64 << 52) as f64;
 
-/// With so many decimals, rounded as [`rounded`].
+/// Formats a value with this many decimals, as [`rounded`].
 pub fn fixed(value: f64, decimals: usize) -> String {
     let power = 10_f64.powi(decimals as i32);
     let scaled = value * power;
     if scaled.abs() < EXACT { format!("{:.decimals$}", rounded(scaled) / power) } else { format!("{value:.decimals$}") }
 }
 
-/// The same with its sign, `+` included.
+/// [`fixed`] with a sign, `+` included.
 pub fn signed(value: f64, decimals: usize) -> String {
     format!("{}{}", if value.is_sign_negative() { "" } else { "+" }, fixed(value, decimals))
 }
 
-/// A share in per cent, without the noise of binary fractions.
+/// Share in per cent, without the noise of binary fractions.
 pub fn per_cent(share: f64) -> f64 {
     rounded(share * 1e8) / 1e6
 }

@@ -1,4 +1,4 @@
-//! The pace of a workload: when its messages are offered.
+//! Pace of a workload: the times at which messages are offered.
 
 use schemars::JsonSchema;
 use serde::de::{Error as _, Unexpected};
@@ -57,7 +57,7 @@ pub struct Burst {
 }
 
 impl OfferedLoad {
-    /// Messages per second of each stream, of bursts the mean; `None` if they follow from something else.
+    /// Messages per second of each stream, the mean for bursts; `None` if other things determine the rate.
     pub fn hz(&self) -> Option<f64> {
         match self {
             OfferedLoad::Rate { hz } => Some(*hz),
@@ -66,12 +66,12 @@ impl OfferedLoad {
         }
     }
 
-    /// The bursts, if they are some.
+    /// Burst, if the load is bursts.
     pub fn burst(&self) -> Option<Burst> {
         if let OfferedLoad::Burst(burst) = self { Some(*burst) } else { None }
     }
 
-    /// From when a message is due until the next may be, in nanoseconds; 0 if they follow from something else.
+    /// Period of messages, or of bursts, in nanoseconds; 0 if other things determine it.
     pub fn gap_ns(&self) -> f64 {
         match self {
             OfferedLoad::Rate { hz } => 1e9 / hz,
@@ -80,7 +80,7 @@ impl OfferedLoad {
         }
     }
 
-    /// What of a name says the load: `_1000hz`, `_burst-4-5ms`, `_recording`; empty of a closed loop.
+    /// Suffix of names: `_1000hz`, `_burst-4-5ms`, `_recording`; empty for a closed loop.
     pub fn suffix(&self) -> String {
         match self {
             OfferedLoad::Closed => String::new(),

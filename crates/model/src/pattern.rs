@@ -1,32 +1,32 @@
-//! The patterns: a pattern is a named workload, and this table has what is known of each.
+//! Table of patterns, which are named workloads, with the facts of each.
 
 use crate::figure::Figure;
 use crate::pace::OfferedLoad;
 use crate::workload::{Reply, Topology, Workload};
 use tripmeter_abi::Pattern;
 
-/// The facts of a pattern.
+/// Facts of a pattern.
 #[derive(Debug)]
 pub struct PatternFacts {
-    /// Its word in the header of plugins and in files.
+    /// Pattern, as in files and in the header of plugins.
     pub pattern: Pattern,
-    /// The command that measures it.
+    /// Command that measures it.
     pub command: &'static str,
     /// Its figures in words, with the command that measures them: `calls (call)`.
     pub what: &'static str,
     /// Latencies that the first screen shows, each in a table.
     pub latencies: &'static [ShownLatency],
-    /// The workloads that it allows; the first is that of the command without flags.
+    /// Workloads that it allows, first that of the command without flags.
     pub allowed: &'static [AllowedWorkload],
-    /// Numbers that hold where none is asked for.
+    /// Default numbers.
     pub defaults: Defaults,
     /// Most followers of a message.
     pub most_followers: u32,
-    /// Followers may be on other hosts.
+    /// True if followers may be on other hosts.
     pub crosses_hosts: bool,
-    /// Both sides may be given one set of CPUs.
+    /// True if both sides may be given one set of CPUs.
     pub takes_cpu_set: bool,
-    /// Its default wait is `block`: at a fixed rate little is there to be waited for busily, and clients share CPUs.
+    /// True if its default wait is `block`: at a fixed rate polling mostly finds nothing, and clients share CPUs.
     pub blocks: bool,
 }
 
@@ -42,30 +42,30 @@ pub struct ShownLatency {
 /// A workload that a pattern allows.
 #[derive(Debug)]
 pub struct AllowedWorkload {
-    /// What comes back.
+    /// Kind of reply.
     pub reply: Reply,
-    /// What ends a trial.
+    /// Condition that ends a trial.
     pub end: TrialEnd,
     /// Kinds of its offered loads.
     pub loads: &'static [LoadKind],
-    /// Axes whose number may exceed 1.
+    /// Axes that may exceed 1.
     pub axes: &'static [Axis],
-    /// Head of its file of histograms, if it keeps one.
+    /// Heading of its histogram file, if it keeps one.
     pub histograms: Option<&'static str>,
 }
 
-/// What ends a trial.
+/// Condition that ends a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrialEnd {
     /// A number of samples.
     Samples,
-    /// A number of messages or a time, whichever is over first.
+    /// Number of messages or time, whichever is reached first.
     Bounds,
-    /// The end of the recording.
+    /// End of the recording.
     Recording,
 }
 
-/// The kind of an [`OfferedLoad`].
+/// Kind of an [`OfferedLoad`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadKind {
     /// [`OfferedLoad::Closed`].
@@ -95,14 +95,14 @@ pub enum Axis {
     Followers,
 }
 
-/// Numbers that hold where none is asked for.
+/// Default numbers of a pattern.
 #[derive(Debug)]
 pub struct Defaults {
     /// Payloads, as `--payloads` takes them.
     pub payloads: &'static str,
-    /// Samples of each payload, where a trial ends by them.
+    /// Samples per payload, where they end a trial.
     pub samples: u64,
-    /// Warm-up of a trial that ends by its bounds; of others it depends on the samples.
+    /// Warm-up of a trial that ends by its bounds; for others it depends on the samples.
     pub warmup: u64,
 }
 
@@ -220,13 +220,13 @@ pub static PATTERNS: [PatternFacts; 5] = [
     },
 ];
 
-/// The facts of a pattern.
+/// Facts of a pattern.
 pub fn facts(pattern: Pattern) -> &'static PatternFacts {
     PATTERNS.iter().find(|facts| facts.pattern == pattern).expect("the table has every pattern")
 }
 
 impl LoadKind {
-    /// The kind of a load.
+    /// Kind of a load.
     pub fn of(load: &OfferedLoad) -> Self {
         match load {
             OfferedLoad::Closed => LoadKind::Closed,
@@ -253,17 +253,17 @@ impl Axis {
 }
 
 impl PatternFacts {
-    /// The description that a workload fits, whatever its loads are; `None` if the pattern does not allow it.
+    /// Description that a workload fits, whatever its loads; `None` if the pattern does not allow it.
     pub fn allowed_as(&self, workload: &Workload) -> Option<&'static AllowedWorkload> {
         self.allowed.iter().find(|allowed| allowed.fits(workload))
     }
 
-    /// True if any of its workloads has the axis: its command has the flag.
+    /// True if any of its workloads has the axis, and its command the flag.
     pub fn has_axis(&self, axis: Axis) -> bool {
         self.allowed.iter().any(|allowed| allowed.axes.contains(&axis))
     }
 
-    /// True if any of its workloads is offered loads of the kind.
+    /// True if any of its workloads allows loads of the kind.
     pub fn has_load(&self, kind: LoadKind) -> bool {
         self.allowed.iter().any(|allowed| allowed.loads.contains(&kind))
     }
@@ -281,7 +281,7 @@ impl AllowedWorkload {
         self.reply == workload.reply && self.end == end && Axis::ALL.iter().all(is_allowed)
     }
 
-    /// True if it may be offered the load, whatever its numbers are.
+    /// True if the kind of the load is allowed, whatever its numbers.
     pub fn allows(&self, load: &OfferedLoad) -> bool {
         self.loads.contains(&LoadKind::of(load))
     }
@@ -302,7 +302,6 @@ mod tests {
         }
     }
 
-    /// Names of the patterns that allow a workload.
     fn allowing(workload: &Workload) -> String {
         let allowing = PATTERNS.iter().filter(|facts| facts.allowed_as(workload).is_some());
         allowing.map(|facts| facts.command).collect::<Vec<_>>().join(" ")

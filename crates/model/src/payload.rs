@@ -1,14 +1,14 @@
-//! Payload sizes as people write them: `1k,64k,4M`, `1k..4M`.
+//! Payload sizes as users write them: `1k,64k,4M`, `1k..4M`.
 
 use std::collections::BTreeSet;
 use thiserror::Error;
 
 /// Bytes of our header, which every message carries: the smallest payload.
 pub const HEADER_BYTES: u64 = 16;
-/// The largest payload that can be asked for: 1 GiB.
+/// Largest payload that can be requested: 1 GiB.
 pub const LARGEST_BYTES: u64 = 1 << 30;
 
-/// Why a text is no list of payloads.
+/// Error of a list of payloads.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum PayloadError {
     /// Not a number with an optional unit.
@@ -21,19 +21,18 @@ pub enum PayloadError {
         "payload of {0} bytes is smaller than the header of {HEADER_BYTES} bytes that every message carries; ask for {HEADER_BYTES} or more"
     )]
     TooSmall(u64),
-    /// Larger than anything we offer.
+    /// Larger than the limit.
     #[error("payload of {0} bytes is larger than {LARGEST_BYTES} bytes, the most that can be asked for")]
     TooLarge(u64),
     /// A range that runs backwards.
     #[error("payload range '{0}' runs backwards; write the smaller size first")]
     Backwards(String),
-    /// The same size twice.
+    /// A size listed twice.
     #[error("payload of {0} bytes is listed twice")]
     Twice(u64),
 }
 
-/// How many of the planned payloads are finished, which was cut off, and which are missing: `1 of 4 payloads finished; 64k
-/// was cut off; missing: 1M, 4M`.
+/// Progress through the planned payloads: `1 of 4 payloads finished; 64k was cut off; missing: 1M, 4M`.
 pub fn finished_text(planned: &[u64], finished: &[u64], cut_off: Option<u64>) -> String {
     let is_missing = |bytes: &&u64| !finished.contains(*bytes) && cut_off != Some(**bytes);
     let missing: Vec<String> = planned.iter().filter(is_missing).map(|&bytes| display_size(bytes)).collect();
@@ -43,29 +42,29 @@ pub fn finished_text(planned: &[u64], finished: &[u64], cut_off: Option<u64>) ->
     if missing.is_empty() { text } else { format!("{text}; missing: {}", missing.join(", ")) }
 }
 
-/// Stands for the payload of figures of all topics where their messages have several sizes.
+/// Stands for the payload in figures of all topics whose messages have several sizes.
 pub const ALL_TOPICS: &str = "all topics";
 
-/// The payload that figures stand under: `64k`, or [`ALL_TOPICS`] if it is only the largest of several sizes.
+/// Payload of figures: `64k`, or [`ALL_TOPICS`] if it is the largest of several sizes.
 pub fn size_text(bytes: u64, has_several_sizes: bool) -> String {
     if has_several_sizes { ALL_TOPICS.to_owned() } else { display_size(bytes) }
 }
 
-/// As [`size_text`], within a sentence: `at 64k`, `on all topics`.
+/// [`size_text`] within a sentence: `at 64k`, `on all topics`.
 pub fn at_text(bytes: u64, has_several_sizes: bool) -> String {
     let word = if has_several_sizes { "on" } else { "at" };
     format!("{word} {}", size_text(bytes, has_several_sizes))
 }
 
-/// As [`size_text`], in names of charts and columns: `65536`, `all_topics`.
+/// [`size_text`] for names of charts and columns: `65536`, `all_topics`.
 pub fn size_key(bytes: u64, has_several_sizes: bool) -> String {
     if has_several_sizes { ALL_TOPICS.replace(' ', "_") } else { bytes.to_string() }
 }
 
-/// Reads one size in bytes: `512`, `1k`, `4M`, `1G`; k = 1024.
+/// Parses one size in bytes: `512`, `1k`, `4M`, `1G`; k = 1024.
 ///
 /// # Errors
-/// If it is no size, smaller than [`HEADER_BYTES`] or larger than [`LARGEST_BYTES`].
+/// If it is not a size, or out of [`HEADER_BYTES`] to [`LARGEST_BYTES`].
 pub fn parse_size(text: &str) -> Result<u64, PayloadError> {
     let not_a_size = || PayloadError::NotASize(text.to_owned());
     let trimmed = text.trim();
@@ -83,7 +82,6 @@ pub fn parse_size(text: &str) -> Result<u64, PayloadError> {
     check_size(bytes).map(|()| bytes)
 }
 
-/// Whether a payload may have so many bytes.
 fn check_size(bytes: u64) -> Result<(), PayloadError> {
     match bytes {
         0..HEADER_BYTES => Err(PayloadError::TooSmall(bytes)),
@@ -107,10 +105,10 @@ pub fn check_list(sizes: &[u64]) -> Result<(), PayloadError> {
     })
 }
 
-/// Reads a list of sizes and doubling ranges, in the order written: `16,1k..4M`.
+/// Parses a list of sizes and doubling ranges, in the order written: `16,1k..4M`.
 ///
 /// # Errors
-/// As [`parse_size`]; a range that runs backwards; a size listed twice; an empty list.
+/// As [`parse_size`]; if a range runs backwards, a size is listed twice, or the list is empty.
 pub fn parse_list(text: &str) -> Result<Vec<u64>, PayloadError> {
     let mut sizes = Vec::new();
     for item in text.split(',') {
@@ -127,7 +125,7 @@ pub fn parse_list(text: &str) -> Result<Vec<u64>, PayloadError> {
     Ok(sizes)
 }
 
-/// A size as people write it: the largest unit that divides it, `1024` → `1k`, `1500` → `1500`.
+/// Size with the largest unit that divides it: `1024` → `1k`, `1500` → `1500`.
 pub fn display_size(bytes: u64) -> String {
     for (unit, letter) in [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k")] {
         if bytes >= unit && bytes.is_multiple_of(unit) {

@@ -1,6 +1,5 @@
-//! Messages of serde in plain words: what was found, and what was expected.
+//! Plain wording for messages of serde: value found, value expected.
 
-/// Most characters of a value that are quoted.
 const MOST_CHARS: usize = 60;
 
 /// `1 sub-experiment`, `2 sub-experiments`.
@@ -8,7 +7,7 @@ pub fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The text cut after 60 characters.
+/// Text cut after 60 characters.
 pub fn shortened(text: &str) -> String {
     match text.char_indices().nth(MOST_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -16,8 +15,8 @@ pub fn shortened(text: &str) -> String {
     }
 }
 
-/// A message of serde, without its place, in plain words. `object` is what the format calls a map. `found` is the value as
-/// it stands there, which serde does not always say.
+/// Rewords a message of serde that has no position. `object` is the format's word for a map. `found` is the value
+/// as written, which serde does not always quote.
 pub fn in_plain_words(message: &str, object: &str, found: Option<&str>) -> String {
     let kind = |text: &str| text.replace("an object", object);
     let not = |found: &str, expected: &str| kind(&format!("found {found}, expected {}", expected_words(expected)));
@@ -52,17 +51,16 @@ pub fn in_plain_words(message: &str, object: &str, found: Option<&str>) -> Strin
     }
 }
 
-/// After the key that it is of, if there is one and the text does not name it.
+/// Prefixes the key, unless there is none or the text names it.
 pub fn with_key(key: &str, what: String) -> String {
     if key == "." || what.contains(&format!("'{key}'")) { what } else { format!("'{key}': {what}") }
 }
 
-/// A name that serde puts between backticks.
 fn quoted(name: &str) -> String {
     format!("'{}'", shortened(name.trim_matches('`')))
 }
 
-/// What was found: `string "x"`, ``integer `-1` ``, `sequence`.
+/// Words for a found value: `string "x"`, ``integer `-1` ``, `sequence`.
 fn found_words(found: &str) -> String {
     let value = found.split_once('`').map(|(_, value)| value.trim_end_matches('`'));
     match found.split(' ').next() {
@@ -75,7 +73,7 @@ fn found_words(found: &str) -> String {
     }
 }
 
-/// What was expected, by the names of Rust's types.
+/// Words for an expected type of Rust.
 fn expected_words(expected: &str) -> String {
     let number = |prefix: &str| expected.strip_prefix(prefix).is_some_and(|rest| rest.parse::<u8>().is_ok());
     let is_object = ["struct ", "internally tagged enum ", "adjacently tagged enum "];

@@ -1,4 +1,4 @@
-//! An experiment resolved: what will be run, exactly. Nothing starts before a whole plan stands.
+//! An experiment resolved: everything that will run. Nothing starts before the whole plan is made.
 
 use crate::interference::{BackgroundLoad, Sched};
 pub use crate::kept::{Raw, RawFormat, Streams};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// Most rounds of an experiment: one a minute for a week. [`Plan::most_rounds`] is less where a round has many trials.
 pub const MOST_ROUNDS: u32 = 10_080;
-/// Most trials of all rounds: as many as `trials.jsonl` may have, and be read again.
+/// Most trials of all rounds, as many as readers accept in `trials.jsonl`.
 pub const MOST_TRIALS: u64 = 100_000;
 
 /// Whether daemons may be started.
@@ -125,20 +125,20 @@ impl SubExperiment {
         above.map_or(self.samples, |above| above.samples)
     }
 
-    /// Its transport, and how it was measured if that is not as usual: `uds/stream (fifo:80, load cpu:1)`.
+    /// Transport, with conditions that are not the default: `uds/stream (fifo:80, load cpu:1)`.
     pub fn transport_text(&self) -> String {
         let conditions = self.conditions();
         if conditions.is_empty() { self.transport.to_string() } else { format!("{} ({conditions})", self.transport) }
     }
 
-    /// Scheduling and load where they are not as usual, for people; empty if both are.
+    /// Scheduling and load that are not the default, for people; empty if both are.
     pub fn conditions(&self) -> String {
         let sched = (!self.sched.is_other()).then(|| self.sched.to_string());
         let load = (!self.load.is_none()).then(|| format!("load {}", self.load));
         sched.into_iter().chain(load).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether `tripmeter explain` looked at it meanwhile: its figures are of the looking too, and no transport's.
+    /// True if `tripmeter explain` instruments it, which disturbs its figures.
     pub fn is_disturbed(&self) -> bool {
         self.instrument.is_some()
     }
@@ -224,35 +224,36 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether each round has a folder of its own in the results folder.
+    /// True if each round has its own folder in the results folder.
     pub fn has_round_folders(&self) -> bool {
         self.rounds > 1 || self.round_folders
     }
 
-    /// Changes how many rounds there are to be, after the results folder was made.
+    /// Changes the number of rounds after the results folder was made.
     pub fn change_rounds(&mut self, rounds: u32) {
         self.round_folders = self.has_round_folders() && rounds == 1;
         self.rounds = rounds;
     }
 
-    /// Trials of a round: of each payload one, or one for each load.
+    /// Trials of a round: one per payload, or per payload and load.
     pub fn trials_of_round(&self) -> u64 {
         let of = |sub: &SubExperiment| (sub.payloads.len() * sub.workload.loads.len().max(1)) as u64;
         self.sub_experiments.iter().map(of).sum()
     }
 
-    /// Most rounds whose trials can all be read again; 0 if not even one's.
+    /// Most rounds whose trials can all be read again; 0 if one round has too many.
     pub fn most_rounds(&self) -> u32 {
         (MOST_TRIALS / self.trials_of_round().max(1)).min(MOST_ROUNDS.into()) as u32
     }
 
-    /// Names the systems that are not installed, and the command that installs them; `None` if all are.
+    /// Systems that are not installed, and the command that installs them; `None` if all are.
     pub fn not_installed(&self) -> Option<String> {
         let names = self.not_installed.join(", ");
         (!names.is_empty()).then(|| format!("not installed: {names}; `tripmeter install --all` gets them"))
     }
 
-    /// True if sides on this host share a CPU. `follower_cpus` has the CPU of each of several followers, and is empty for one.
+    /// True if sides on this host share a CPU. `follower_cpus` has the CPU of each of several followers, and is
+    /// empty for one.
     pub fn shares_cpus(&self, follower_cpus: &[usize]) -> bool {
         if !self.hosts.is_empty() {
             return false;
@@ -265,17 +266,18 @@ impl Plan {
         sides.len() < count || self.cpus.len() == 1
     }
 
-    /// True if what polls in a sub-experiment shares a CPU: its latencies are time slices of the scheduler.
+    /// True if a polling side shares a CPU, so that latencies are time slices of the scheduler.
     pub fn polls_on_shared_cpu(&self, plan: &SubExperiment) -> bool {
         let shares = || self.shares_cpus(&plan.follower_cpus) || self.more_threads_than_cpus(plan).is_some();
         plan.wait == Wait::Poll && plan.pattern != Pattern::Log && shares()
     }
 
-    /// Threads of a sub-experiment with several links, each a thread at its side, and the fewer CPUs that they may use.
+    /// Threads of a sub-experiment with several links, one per link and side, and the CPUs for them, if those are
+    /// fewer.
     fn more_threads_than_cpus(&self, plan: &SubExperiment) -> Option<(u32, usize)> {
         let workload = &plan.workload;
         let (own, others) = (workload.links(), workload.follower_links());
-        // Hosts give each side what CPUs they have.
+        // Each host assigns CPUs to its side.
         if own.max(others) == 1 || !self.hosts.is_empty() {
             return None;
         }
@@ -289,7 +291,7 @@ impl Plan {
         (threads as usize > cpus).then_some((threads, cpus))
     }
 
-    /// A sentence if sides of a sub-experiment poll on a CPU that they share, or if several followers share CPUs.
+    /// Sentence about sides that poll on a shared CPU, or about several followers that share CPUs.
     pub fn shared_cpus(&self, plan: &SubExperiment) -> Option<String> {
         let polls = self.polls_on_shared_cpu(plan);
         if let Some((threads, cpus)) = self.more_threads_than_cpus(plan).filter(|_| polls) {
@@ -324,18 +326,18 @@ impl Plan {
         })
     }
 
-    /// After how many nanoseconds without an answer a message of this sub-experiment counts as lost.
+    /// Time without an answer, in nanoseconds, after which a message of this sub-experiment counts as lost.
     pub fn loss_timeout_ns_of(&self, plan: &SubExperiment) -> u64 {
         plan.workload.timeout_ns.unwrap_or(self.loss_timeout_ns)
     }
 
-    /// What is kept of this sub-experiment.
+    /// Files of samples kept of this sub-experiment.
     pub fn raw_of(&self, plan: &SubExperiment) -> Raw {
-        // Samples that are written would be among the system calls.
+        // Writes of samples would be among the system calls.
         if plan.instrument == Some(Instrument::SystemCalls) { Raw::NONE } else { self.raw }
     }
 
-    /// Warm-up if none is asked for: 1,000 or a tenth of the samples, whichever is less.
+    /// Default warm-up: 1,000 or a tenth of the samples, whichever is less.
     pub fn default_warmup(samples: u64) -> u64 {
         (samples / 10).min(1000)
     }

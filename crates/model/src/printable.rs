@@ -1,8 +1,9 @@
-//! Text from outside made fit for a terminal: what would move the cursor, change colours or reorder text is escaped.
+//! Makes text from outside safe for a terminal: escapes characters that move the cursor, change colours or reorder
+//! text.
 
 use std::borrow::Cow;
 
-/// Whether a terminal would act on it, or show text in another order than it has.
+/// True for control characters and for those that reorder text.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -23,7 +24,7 @@ fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(text.chars().fold(String::with_capacity(text.len()), push))
 }
 
-/// As JSON has it, so that JSON stays what it is where text outside of ASCII is escaped.
+/// Escapes as in JSON, so that JSON stays valid where text is escaped.
 fn escape(c: char) -> String {
     match c {
         '\n' => "\\n".to_owned(),
@@ -33,23 +34,23 @@ fn escape(c: char) -> String {
     }
 }
 
-/// The text on one line: `\n` and `\u001b` in place of a line break and an escape.
+/// Text on one line: `\n` and `\u001b` in place of a line break and an escape.
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false)
 }
 
-/// The text with its line breaks and tabs; all other control characters are escaped.
+/// Text with its line breaks and tabs; all other control characters are escaped.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// JSON whose strings are as [`line()`] makes them. What is not JSON comes out as something else that is not JSON.
+/// JSON whose strings are escaped as by [`line()`]. Text that is not JSON stays invalid.
 pub fn json(text: &str) -> String {
     let mut done = String::with_capacity(text.len());
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
         match c {
-            // Outside of strings there is no other control character than white space.
+            // Outside of strings white space is the only valid control character.
             '\\' => escape_of_json(rest.next(), &mut rest, &mut done),
             c if is_hidden(c) && !c.is_ascii_whitespace() => done.extend(["\\", &escape(c)]),
             c => done.push(c),
@@ -58,7 +59,7 @@ pub fn json(text: &str) -> String {
     done
 }
 
-/// What stands behind a backslash in JSON.
+/// Appends the rest of an escape sequence, after its backslash.
 fn escape_of_json(kind: Option<char>, rest: &mut std::str::Chars<'_>, done: &mut String) {
     match kind {
         Some(c @ ('b' | 'f' | 'n' | 'r' | 't')) => done.extend(['\\', '\\', c]),

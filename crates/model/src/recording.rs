@@ -1,7 +1,7 @@
-//! A recording whose messages are published again: what is in it, and its schedule, which is the size and time of each.
+//! A recording whose messages are published again, and its schedule: size and time of each message.
 //!
-//! The schedule of an hour has millions of messages. It is a folder with two files: `topics.json` is the [`Recording`],
-//! `messages` has an [`ScheduleEntry`] of 16 bytes for each message, in the order of the recording.
+//! The schedule of an hour has millions of messages. It is a folder with two files. `topics.json` is the
+//! [`Recording`]; `messages` has an [`ScheduleEntry`] of 16 bytes for each message, in the order of the recording.
 
 use crate::payload::HEADER_BYTES;
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub const MOST_MESSAGES: u64 = 1 << 24;
 /// Most topics with messages: each has a thread on both sides.
 pub const MOST_TOPICS: usize = 4096;
-/// Longest time from the first message to the last, as recorded: 30 days.
+/// Longest recorded time from first to last message: 30 days.
 pub const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
 /// What is in a recording, and how it is played.
@@ -99,23 +99,23 @@ pub struct RecordedTopic {
 }
 
 impl Recording {
-    /// When a message is due, in nanoseconds after the first, if it was recorded so long after the first.
+    /// Due time of a message recorded `offset_ns` after the first, in nanoseconds after the first.
     pub fn due_ns(&self, offset_ns: u64) -> u64 {
         (offset_ns as f64 / self.speed).round() as u64
     }
 
-    /// How long it takes to be played, in nanoseconds.
+    /// Duration as played, in nanoseconds.
     pub fn played_ns(&self) -> u64 {
         self.due_ns(self.duration_ns)
     }
 
-    /// The topic with the largest messages; `None` without topics.
+    /// Topic with the largest message; `None` without topics.
     pub fn largest(&self) -> Option<&RecordedTopic> {
         self.topics.iter().max_by_key(|topic| topic.largest_bytes)
     }
 
-    /// Mean time between the messages of a topic, as played, in nanoseconds. One message counts as one in the time of the
-    /// whole recording, messages of one instant as of one second.
+    /// Mean time between the messages of a topic, as played, in nanoseconds. A single message has the duration of
+    /// the recording; simultaneous messages share one second.
     pub fn period_ns(&self, topic: &RecordedTopic) -> f64 {
         const SECOND_NS: f64 = 1e9;
         let gaps = topic.messages.saturating_sub(1);
@@ -125,24 +125,24 @@ impl Recording {
         period / self.speed
     }
 
-    /// The file of its topics, and that of its messages.
+    /// Paths of the files of topics and of messages.
     pub fn files(schedule: &Path) -> (PathBuf, PathBuf) {
         (schedule.join("topics.json"), schedule.join("messages"))
     }
 }
 
 impl RecordedPart {
-    /// True if nothing is left out.
+    /// True for the whole recording.
     pub fn is_all(&self) -> bool {
         self.topics.is_empty() && !self.has_times()
     }
 
-    /// True if it begins after the recording, or ends before it.
+    /// True if a start or an end is set.
     pub fn has_times(&self) -> bool {
         self.from_s.is_some() || self.until_s.is_some()
     }
 
-    /// Its times in nanoseconds after the first message of the recording; the end is not part of it.
+    /// Times in nanoseconds after the first message of the recording; the end is exclusive.
     pub fn times_ns(&self) -> Range<u64> {
         let ns = |seconds: f64| (seconds * 1e9).round() as u64;
         self.from_s.map_or(0, ns)..self.until_s.map_or(u64::MAX, ns)
@@ -175,19 +175,19 @@ impl RecordedTopic {
     }
 }
 
-/// Bytes that are sent for a message of so many: every message carries our header.
+/// Bytes sent for a message of `recorded` bytes: at least those of our header.
 pub fn sent_bytes(recorded: u64) -> u64 {
     recorded.max(HEADER_BYTES)
 }
 
-/// One message in the schedule's file: three little-endian numbers in 16 bytes.
+/// Message in the schedule file: three little-endian numbers in 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScheduleEntry {
-    /// Its log time.
+    /// Log time, in nanoseconds.
     pub time_ns: u64,
     /// Index of its topic.
     pub topic: u32,
-    /// Its size as recorded.
+    /// Bytes as recorded.
     pub bytes: u32,
 }
 
@@ -195,13 +195,13 @@ impl ScheduleEntry {
     /// Bytes of an entry.
     pub const BYTES: usize = 16;
 
-    /// As it stands in the file.
+    /// Bytes in the file.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let Self { time_ns, topic, bytes } = self;
         (u128::from(time_ns) | u128::from(topic) << 64 | u128::from(bytes) << 96).to_le_bytes()
     }
 
-    /// From the file.
+    /// Parses the bytes of an entry.
     pub fn from_bytes(entry: [u8; Self::BYTES]) -> Self {
         let whole = u128::from_le_bytes(entry);
         Self { time_ns: whole as u64, topic: (whole >> 64) as u32, bytes: (whole >> 96) as u32 }
@@ -243,7 +243,7 @@ mod tests {
         );
         let all = RecordedPart::default();
         assert!(all.is_all() && all.times_ns() == (0..u64::MAX) && serde_json::to_string(&all).unwrap() == "{}");
-        // As older results have it.
+        // Files of older versions lack these fields.
         let mut old = serde_json::to_value(recording(1.0, Vec::new())).unwrap();
         assert!(old.get("part").is_none() && old.get("files").is_none());
         old["file"] = "x.mcap".into();

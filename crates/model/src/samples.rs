@@ -1,14 +1,14 @@
-//! `samples/<name>.csv`: a row for each message, call or round trip, of whatever pattern.
+//! `samples/<name>.csv`: a row for each message, call or round trip of any pattern.
 
 use crate::file::FileError;
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::Path;
 
-/// Folder of such files, in the folder of results or of a round.
+/// Folder of these files, in the results folder or in that of a round.
 pub const SAMPLES: &str = "samples";
 
-/// The first line. Times are whole nanoseconds since the trial began; empty is none. Only `received_ns` may be negative.
+/// Columns. Times are whole nanoseconds since the trial began, empty for none. Only `received_ns` may be negative.
 pub const HEADER: [&str; 10] = [
     "round",
     "trial",
@@ -22,40 +22,40 @@ pub const HEADER: [&str; 10] = [
     "answered_ns",
 ];
 
-/// Longest row that is read, with the lines between its quotes: names of topics have an end.
+/// Longest row that is read, including line breaks within quotes: a bound on names of topics.
 const MOST_ROW_BYTES: u64 = 128 << 10;
 
-/// A row.
+/// Row of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleRow {
-    /// 1-based.
+    /// Round, from 1.
     pub round: u32,
-    /// Number of the trial in the sub-experiment and round, from 1: see [`crate::trial::Trial::number`].
+    /// Trial in the sub-experiment and round, from 1: [`crate::trial::Trial::number`].
     pub trial: u32,
     /// Bytes of the message.
     pub payload_bytes: u64,
-    /// As [`crate::metric::Stream`] is written.
+    /// Stream, as [`crate::metric::Stream`] is written.
     pub stream: String,
-    /// From 1, in its stream and trial.
+    /// Number in its stream and trial, from 1.
     pub sequence: u64,
-    /// `ok`, or what happened to it.
+    /// Status: `ok`, or a word of [`crate::delivery::DeliveryStatus`].
     pub status: String,
-    /// When it was to be sent, if it had a time.
+    /// Due time, if it had one.
     pub intended_ns: Option<u64>,
-    /// When it was sent.
+    /// Send time.
     pub sent_ns: Option<u64>,
-    /// When the follower had it, or the last of several; before the trial began, by two clocks that are not alike.
+    /// Arrival at the follower, or at the last of several; negative if the clocks of two hosts differ.
     pub received_ns: Option<i64>,
-    /// When the answer was there.
+    /// Arrival of the answer.
     pub answered_ns: Option<u64>,
 }
 
-/// The rows of a file, one by one: memory is bounded whatever the file.
+/// Iterator over the rows of a file, in bounded memory.
 pub struct SampleReader<R> {
     rows: csv::Reader<Bounded<R>>,
     row: csv::StringRecord,
     name: String,
-    /// Line, trial and text of the last row, if it was cut off behind its trial.
+    /// Line, trial and text of the last row, if it is cut off after its trial.
     cut_off: Option<(u64, u32, String)>,
 }
 
@@ -63,7 +63,7 @@ impl SampleReader<BufReader<File>> {
     /// Opens a regular file.
     ///
     /// # Errors
-    /// If it is none, or has another first line.
+    /// If it is not regular, or its columns differ from [`HEADER`].
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let file = crate::file::open(path)?;
         Self::new(BufReader::new(file), &path.display().to_string())
@@ -71,10 +71,10 @@ impl SampleReader<BufReader<File>> {
 }
 
 impl<R: Read> SampleReader<R> {
-    /// Reads from `source`, which errors call `name`.
+    /// Reads from `source`, called `name` in errors.
     ///
     /// # Errors
-    /// If the first line is another.
+    /// If its columns differ from [`HEADER`].
     pub fn new(source: R, name: &str) -> Result<Self, FileError> {
         let mut rows =
             csv::Reader::from_reader(Bounded { source, read: 0, row_begin: 0, is_in_line: false, is_at_end: false });
@@ -86,10 +86,10 @@ impl<R: Read> SampleReader<R> {
         Ok(Self { rows, row: csv::StringRecord::new(), name: name.to_owned(), cut_off: None })
     }
 
-    /// Call this after the last row.
+    /// Checks the end of the file, after the last row.
     ///
     /// # Errors
-    /// If the file ends in a row that was cut off, of a trial that counts.
+    /// If the last row is cut off, and belongs to a trial that counts.
     pub fn check_end(&self, does_count: impl Fn(u32) -> bool) -> Result<(), FileError> {
         let cut_off = self.cut_off.as_ref().filter(|(_, trial, _)| does_count(*trial));
         cut_off.map_or(Ok(()), |(line, trial, text)| {
@@ -103,7 +103,7 @@ impl<R: Read> SampleReader<R> {
         self.rows.get_mut().row_begin = row_begin;
         let file = Path::new(&self.name);
         let read = self.rows.read_record(&mut self.row);
-        // Only a row without a line break ends with the file: a kill has cut it off.
+        // Only a row that a kill cut off ends without a line break.
         let is_cut_off = self.rows.get_ref().is_cut_off();
         match read {
             Err(error) if !is_cut_off || error.is_io_error() => {
@@ -152,7 +152,7 @@ impl<R: Read> Iterator for SampleReader<R> {
     }
 }
 
-/// Writes into a file that is there the header and the rows of another that count.
+/// Overwrites the existing file `target` with the header and the rows of `source` that count.
 ///
 /// # Errors
 /// If a row is damaged, or `target` cannot be written.
@@ -172,19 +172,17 @@ pub fn copy_rows(source: &Path, target: &Path, mut counts: impl FnMut(&SampleRow
     copy.flush().map_err(cannot)
 }
 
-/// Fails at a row without end, which would be held in memory: it may be that a quote is not closed.
+/// Reader that fails at a row without end, e.g. after an unclosed quote, which would fill the memory.
 struct Bounded<R> {
     source: R,
-    /// Bytes so far.
     read: u64,
-    /// Bytes before the row that is being read.
     row_begin: u64,
     is_in_line: bool,
     is_at_end: bool,
 }
 
 impl<R> Bounded<R> {
-    /// All was read, and the last line has no end.
+    /// True if all is read and the last line has no line break.
     fn is_cut_off(&self) -> bool {
         self.is_at_end && self.is_in_line
     }
@@ -192,7 +190,7 @@ impl<R> Bounded<R> {
 
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // More is only read when all before is in the row.
+        // The caller reads on only when all bytes before are in the row.
         if self.read - self.row_begin > MOST_ROW_BYTES {
             let what = format!("a row of more than {MOST_ROW_BYTES} bytes; a quote may not be closed");
             return Err(io::Error::new(ErrorKind::InvalidData, what));
@@ -211,7 +209,7 @@ impl<R: Read> Read for Bounded<R> {
 mod tests {
     use super::*;
 
-    /// A file on a disk that goes away.
+    /// File on a failing disk.
     struct Broken;
 
     impl Read for Broken {
@@ -236,7 +234,6 @@ mod tests {
         assert_eq!((rows[1].round, rows[1].intended_ns, rows[1].answered_ns), (2, None, Some(u64::MAX)));
     }
 
-    /// Counts what is read.
     struct Counted<'a>(&'a [u8], &'a std::cell::Cell<usize>);
 
     impl Read for Counted<'_> {
@@ -257,7 +254,7 @@ mod tests {
         let told = rows.next().unwrap().unwrap_err().to_string();
         assert!(told.contains("line 3") && told.contains("a row of more than"), "{told}");
         assert!(count.get() as u64 <= MOST_ROW_BYTES + (64 << 10), "{}", count.get());
-        // Many rows of which none is long.
+        // Many short rows.
         let text = HEADER.join(",") + "\n" + &good.repeat(20_000);
         assert_eq!(SampleReader::new(text.as_bytes(), "x.csv").unwrap().filter(Result::is_ok).count(), 20_000);
     }

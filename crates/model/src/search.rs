@@ -18,7 +18,7 @@ pub struct Step {
     pub passed: bool,
 }
 
-/// Events per second.
+/// Events per second; 0 if `ns` is 0.
 pub fn per_second(count: u64, ns: u64) -> f64 {
     if ns == 0 { 0.0 } else { count as f64 * 1e9 / ns as f64 }
 }

@@ -1,6 +1,5 @@
-//! What must not come into results, which keep settings, variables and hosts as they were given.
+//! Detection of secrets: results keep settings, variables and hosts as given, and must not contain any.
 
-/// Words in names whose values nobody else may know.
 const NAMES: [&str; 16] = [
     "PASSWORD",
     "PASSWD",
@@ -19,17 +18,16 @@ const NAMES: [&str; 16] = [
     "AUTH",
     "BEARER",
 ];
-/// Pairs of words.
 const PAIRS: [&str; 3] = ["API_KEY", "ACCESS_KEY", "PRIVATE_KEY"];
-/// How names end whose values only say where something is.
+/// Endings of names whose values are only places.
 const PLACES: [&str; 3] = ["_FILE", "_PATH", "_DIR"];
 
-/// Why a value that results keep sounds like a secret, and what to do; `None` if it does not.
+/// Reason that a value kept in results looks like a secret, and advice; `None` if it does not.
 pub fn secret(name: &str, value: &str) -> Option<String> {
     if !value.is_empty() && is_secret(name) {
         return Some(format!("results keep it, and {name} sounds like a secret"));
     }
-    // Also of a query: `http://host/?token=x`.
+    // Also in queries: `http://host/?token=x`.
     let named = value.split(['?', '&', ';', ',', ' ']).filter_map(|part| part.split_once('='));
     if let Some((within, _)) = named.into_iter().find(|(name, value)| !value.is_empty() && is_secret(name)) {
         return Some(format!("results keep it, and '{within}' in {name} sounds like a secret"));
@@ -45,7 +43,7 @@ fn is_secret(name: &str) -> bool {
     !is_place && (has_word || PAIRS.iter().any(|pair| upper.contains(pair)))
 }
 
-/// Whether a text has an address with a password: `USER:PASSWORD@HOST`, `tcp/USER:PASSWORD@HOST` or in an URL.
+/// True if a text contains an address with a password: `USER:PASSWORD@HOST`, `tcp/USER:PASSWORD@HOST` or in a URL.
 ///
 /// # Source
 /// RFC 3986, 3.2: the authority ends before the next `/`, `?` or `#`.
@@ -58,7 +56,7 @@ pub fn has_password(text: &str) -> bool {
     })
 }
 
-/// What can be the authority in a word: of an URL what it says, else the address, or what is behind its protocol.
+/// Candidates for the authority in a word: of a URL its authority, else the address, or the part after its protocol.
 fn authorities(word: &str) -> impl Iterator<Item = &str> {
     let (rest, most) = word.split_once("://").map_or((word, 2), |(_, rest)| (rest, 1));
     rest.split(['/', '?', '#']).take(most)

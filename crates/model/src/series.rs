@@ -1,3 +1,3 @@
-//! How the samples of a payload went on in time: what an audit of them found.
+//! Audits of samples over time.
 
 pub use tripmeter_stats::series::{Correlation, Modes, Series, Trend, WarmUp};

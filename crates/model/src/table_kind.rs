@@ -1,8 +1,6 @@
-//! Tables that are printed at the end of a run.
-
 use serde::{Deserialize, Serialize};
 
-/// A table that is printed at the end.
+/// Table that is printed at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TableKind {
@@ -12,7 +10,7 @@ pub enum TableKind {
     Ecal,
     /// AimRT's tables of its channel and RPC back ends and of its logger.
     Aimrt,
-    /// The first screen: what most people want to know, in 80 columns.
+    /// First screen: main results in 80 columns.
     Screen,
     /// One table of everything.
     All,

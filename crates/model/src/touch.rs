@@ -17,7 +17,7 @@ pub enum Touch {
 }
 
 impl Touch {
-    /// The word used in files, flags and tables.
+    /// Word in files, flags and tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Touch::None => "none",

@@ -1,4 +1,4 @@
-//! A transport as people write it: `system/variant?key=value&key=value`.
+//! A transport as users write it: `system/variant?key=value&key=value`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// A transport as written: variant and settings may be missing, `*` stands for all.
+/// Transport as written: variant and settings may be missing, `*` stands for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
-    /// The system, or `*` for every system that crosses processes.
+    /// System, or `*` for every system that crosses processes.
     pub system: String,
-    /// The variant; `None` is the system's default, `*` is all of them.
+    /// Variant; `None` is the system's default, `*` all of them.
     pub variant: Option<String>,
-    /// The settings given.
+    /// Settings given.
     pub settings: BTreeMap<String, String>,
 }
 

@@ -1,4 +1,4 @@
-//! The result of any workload at one payload and one offered load, in one round.
+//! Result of any workload at one payload and one offered load, in one round.
 
 use crate::count::{self, MOST_COUNT};
 use crate::counts::Counts;
@@ -17,21 +17,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// How many followers are shown one by one: in tables, in figures over rounds and in the evidence of the path.
+/// Most followers that tables, figures over rounds and path evidence show one by one.
 pub const SHOWN_FOLLOWERS: usize = 16;
 
 /// One figure of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrialFigure<'a> {
-    /// Its messages or process.
+    /// Messages or process that it is of.
     pub stream: &'a Stream,
-    /// What it is.
+    /// The figure.
     pub figure: Figure,
     /// Statistic of its samples.
     pub statistic: Statistic,
-    /// In the unit of the figure.
+    /// Value in the unit of the figure.
     pub value: f64,
-    /// Interval within this trial.
+    /// Confidence interval within this trial.
     pub within: Option<Interval>,
 }
 
@@ -76,20 +76,19 @@ fn is_false(is: &bool) -> bool {
     !is
 }
 
-/// Reads streams; ignores streams of a newer version.
+/// Reads streams; ignores those of newer versions.
 fn known_streams<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<Stream>, D::Error> {
     let all = Vec::<Cow<'_, str>>::deserialize(deserializer)?;
     Ok(all.into_iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Reads figures by stream; ignores streams and figures of a newer version.
+/// Reads figures by stream; ignores streams and figures of newer versions.
 fn known_figures<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<Stream, BTreeMap<Figure, Values>>, D::Error> {
     known_keys(|_: &Stream| known_keys(|figure: &Figure| ValuesOf(*figure))).deserialize(deserializer)
 }
 
-/// Reads the audits of samples as [`known_figures`] reads figures.
 fn known_series<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<Stream, BTreeMap<Figure, Series>>, D::Error> {
@@ -138,7 +137,7 @@ enum Stored {
     },
 }
 
-/// Whole numbers are written without a fraction.
+/// Number in JSON, without a fraction if it is whole.
 #[derive(Clone, Copy, Debug)]
 struct Number(f64);
 
@@ -152,7 +151,6 @@ impl Serialize for Number {
     }
 }
 
-/// Reads the values of a figure: one, or statistics with their intervals.
 struct ValuesOf(Figure);
 
 impl<'de> DeserializeSeed<'de> for ValuesOf {
@@ -210,7 +208,7 @@ impl<'de> Visitor<'de> for ValuesOf {
     }
 }
 
-/// Reads an interval; an end that is null is infinite.
+/// Reader of an interval; an end that is null is infinite.
 struct IntervalEnds;
 
 impl<'de> DeserializeSeed<'de> for IntervalEnds {
@@ -226,7 +224,7 @@ impl<'de> DeserializeSeed<'de> for IntervalEnds {
     }
 }
 
-/// Reads one number of a figure, and refuses what the figure cannot be.
+/// Reader of one number, which refuses values that the figure cannot have.
 struct NumberOf(Figure, Statistic);
 
 impl NumberOf {
@@ -234,8 +232,8 @@ impl NumberOf {
         self.1 == Statistic::N || self.0.unit() == Unit::Count
     }
 
-    /// Refuses a count above [`MOST_COUNT`]. Cycles and instructions of a month of many threads are more, and are not counted
-    /// as whole numbers.
+    /// Refuses a count above [`MOST_COUNT`]. Cycles and instructions of many threads in a month exceed it, and are not
+    /// counted as whole numbers.
     fn refuse_large<E: de::Error>(&self, value: u64) -> Result<(), E> {
         let is_bounded = self.is_count() && !matches!(self.0, Figure::Cycles | Figure::Instructions);
         if is_bounded && value > MOST_COUNT { Err(E::custom(count::too_large(value))) } else { Ok(()) }
@@ -302,7 +300,7 @@ impl From<Values> for Stored {
 }
 
 impl Trial {
-    /// Creates a trial without figures.
+    /// Trial without figures.
     pub fn new(load: OfferedLoad) -> Self {
         Self {
             number: 0,
@@ -316,12 +314,12 @@ impl Trial {
         }
     }
 
-    /// Adds a figure of one value, or replaces it.
+    /// Adds or replaces a figure of one value.
     pub fn put(&mut self, stream: &Stream, figure: Figure, value: f64) {
         self.put_statistic(stream, figure, Statistic::Value, value, None);
     }
 
-    /// Adds one statistic of a figure, or replaces it. What is no finite number is no figure, and is left out.
+    /// Adds or replaces one statistic of a figure; ignores values that are not finite.
     pub fn put_statistic(
         &mut self,
         stream: &Stream,
@@ -341,7 +339,7 @@ impl Trial {
         }
     }
 
-    /// Adds what happened to messages; where they are calls, those lost timed out, and those damaged failed.
+    /// Adds counts of messages; of calls, lost ones timed out, and damaged ones failed.
     pub fn put_counts(&mut self, stream: &Stream, counts: &Counts, are_calls: bool) {
         let Counts { sent, received, lost, late, duplicated, reordered, damaged } = *counts;
         for (figure, count) in
@@ -370,29 +368,29 @@ impl Trial {
         self.streams.get_mut(stream).map(|figures| figures.remove(&figure));
     }
 
-    /// Returns one statistic of a figure, with its interval within this trial.
+    /// One statistic of a figure, with its interval within this trial.
     pub fn get(&self, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<TrialFigure<'_>> {
         let (stream, figures) = self.streams.get_key_value(stream)?;
         let (value, within) = figures.get(&figure)?.get(statistic)?;
         Some(TrialFigure { stream, figure, statistic, value, within })
     }
 
-    /// Returns one statistic of a figure of all messages.
+    /// One statistic of a figure of all messages.
     pub fn of_all(&self, figure: Figure, statistic: Statistic) -> Option<f64> {
         self.get(&Stream::all(), figure, statistic).map(|one| one.value)
     }
 
-    /// Returns a figure of one value.
+    /// Value of a figure without samples.
     pub fn value(&self, stream: &Stream, figure: Figure) -> Option<f64> {
         self.get(stream, figure, Statistic::Value).map(|one| one.value)
     }
 
-    /// Returns a number of events: 0 where they were not counted.
+    /// Number of events; 0 if they were not counted.
     pub fn count(&self, stream: &Stream, figure: Figure) -> u64 {
         self.value(stream, figure).unwrap_or(0.0) as u64
     }
 
-    /// Returns what happened to messages. A call that timed out counts as lost, one that failed as damaged.
+    /// Counts of messages. A call that timed out counts as lost, one that failed as damaged.
     pub fn counts(&self, stream: &Stream) -> Counts {
         let count = |figure| self.count(stream, figure);
         Counts {
@@ -406,22 +404,22 @@ impl Trial {
         }
     }
 
-    /// Whether its messages were calls.
+    /// True if its messages were calls.
     pub fn is_of_calls(&self) -> bool {
         self.value(&Stream::all(), Figure::Failed).is_some()
     }
 
-    /// Whether no message arrived, of all or of one stream.
+    /// True if no message arrived, of all or of one stream.
     pub fn is_all_lost(&self) -> bool {
         self.streams.keys().any(|stream| self.counts(stream).is_all_lost())
     }
 
-    /// All streams that have figures.
+    /// All streams with figures.
     pub fn streams(&self) -> impl Iterator<Item = &Stream> {
         self.streams.keys()
     }
 
-    /// True if its messages have several sizes, or may have: the payload that it stands under is that of the largest.
+    /// True if its messages have several sizes, or may have; its payload is then the largest.
     pub fn has_several_sizes(&self) -> bool {
         let sizes = self.figures().filter(|one| one.figure == Figure::MessageBytes).map(|one| one.value);
         let range = sizes.fold(None, |range, size| {
@@ -431,7 +429,7 @@ impl Trial {
         range.map_or(self.load == OfferedLoad::Recorded, |(least, most)| least < most)
     }
 
-    /// Every figure.
+    /// All figures.
     pub fn figures(&self) -> impl Iterator<Item = TrialFigure<'_>> {
         self.streams.iter().flat_map(|(stream, figures)| {
             figures.iter().flat_map(move |(&figure, values)| {
@@ -441,7 +439,7 @@ impl Trial {
         })
     }
 
-    /// The audit of samples in their order, of each stream and figure that has one.
+    /// Audits of samples over time, with stream and figure.
     pub fn series(&self) -> impl Iterator<Item = (&Stream, Figure, &Series)> {
         let of = |(stream, figures)| {
             let figures: &BTreeMap<Figure, Series> = figures;
@@ -450,7 +448,7 @@ impl Trial {
         self.series.iter().flat_map(of)
     }
 
-    /// The same trial without its figures.
+    /// This trial without its figures.
     pub fn without_figures(self) -> Self {
         Self { streams: BTreeMap::new(), ..self }
     }

@@ -1,4 +1,4 @@
-//! Why results do not count.
+//! Reasons that results do not count.
 
 use crate::figure::Figure;
 use crate::manifest::{RunStatus, SubExperimentResult, Verdict, has_several_sizes};
@@ -8,13 +8,13 @@ use crate::plan::SubExperiment;
 use crate::trial::Trial;
 use std::fmt;
 
-/// A payload at which an offered load has no message.
+/// Payload at which an offered load has no message.
 pub struct UnmeasuredPayload {
     /// Size of the payload.
     pub payload_bytes: u64,
     /// True if another offered load has messages.
     pub is_partial: bool,
-    /// The size and the reason, as `1k: time cap of 2 s`.
+    /// Size and reason, as `1k: time cap of 2 s`.
     pub why: String,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for UnmeasuredPayload {
 }
 
 impl SubExperimentResult {
-    /// Why what it measured in its round does not count, if so: it did not come to its end, or its path proof failed.
+    /// Reason that the results of its round do not count: it did not finish, or its path proof failed.
     pub fn trouble(&self) -> Option<String> {
         match self.status {
             RunStatus::Complete => self.failed_proof(),
@@ -37,8 +37,8 @@ impl SubExperimentResult {
         }
     }
 
-    /// Why its figures are not trusted, as far as they are there: its path proof failed, and they are of something else; it
-    /// failed itself, and what disturbed it may have begun before; or messages came damaged, unless that is allowed.
+    /// Reason not to trust its figures. A failed path proof: they are of something else. A failure: its cause may
+    /// have begun before. Damaged messages, unless `allows_damage`.
     pub fn distrust(&self, allows_damage: bool) -> Option<String> {
         if let Some(why) = self.failed_proof() {
             return Some(format!("{why}; its figures are of something else"));
@@ -51,7 +51,7 @@ impl SubExperimentResult {
         (damaged > 0 && !allows_damage).then(|| format!("{damaged} {noun} came damaged (--allow-damage)"))
     }
 
-    /// Planned payloads at which an offered load has no message, if it came to its end.
+    /// Planned payloads at which an offered load has no message, if it finished.
     pub fn unmeasured<'a>(&'a self, plan: &'a SubExperiment) -> impl Iterator<Item = UnmeasuredPayload> + 'a {
         let is_ended = self.status == RunStatus::Complete;
         let why = move |payload_bytes: u64| {
@@ -59,7 +59,7 @@ impl SubExperimentResult {
             let has_messages = |trial: &Trial| trial.value(&Stream::all(), Figure::Sent) != Some(0.0);
             let measured = cell.trials.iter().filter(|trial| has_messages(trial)).count();
             let is_whole = measured == cell.trials.len() && measured >= plan.workload.loads.len();
-            // Their warm-up is within the trial, and among what was sent.
+            // Their warm-up is part of the trial, and of the messages sent.
             let lost = |trial: &Trial| {
                 trial.count(&Stream::all(), Figure::Lost) + trial.count(&Stream::all(), Figure::Damaged)
             };

@@ -1,38 +1,38 @@
-//! What a process used: its cost.
+//! Cost of a process.
 
 use crate::figure::Figure;
 use serde::{Deserialize, Serialize};
 
-/// What a process used in a time, or since its start.
+/// Cost of a process in a time window, or since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Used {
-    /// The time, in nanoseconds.
+    /// Length of the window, in nanoseconds.
     pub window_ns: u64,
     /// CPU time, user and system, in nanoseconds.
     pub cpu_time_ns: u64,
     /// CPU time in the kernel, in nanoseconds, where the kernel accounts it exactly.
     #[serde(default)]
     pub kernel_time_ns: Option<u64>,
-    /// How often it gave up its CPU.
+    /// Times that it gave up its CPU.
     pub voluntary_switches: u64,
-    /// How often it lost its CPU.
+    /// Times that it lost its CPU.
     pub involuntary_switches: u64,
     /// Page faults served from memory.
     pub minor_faults: u64,
     /// Page faults that waited for a disk.
     pub major_faults: u64,
-    /// Most memory that the process has had so far (`VmHWM`), in bytes: with our own buffers of samples.
+    /// Peak memory of the process so far (`VmHWM`), in bytes, including our own buffers of samples.
     pub peak_memory_bytes: u64,
-    /// CPU cycles, where they were counted.
+    /// CPU cycles, if they were counted.
     #[serde(default)]
     pub cycles: Option<u64>,
-    /// CPU instructions, where they were counted.
+    /// CPU instructions, if they were counted.
     #[serde(default)]
     pub instructions: Option<u64>,
 }
 
 impl Used {
-    /// The sum of nothing: a sum that begins with it has what all its terms have.
+    /// Neutral element of sums: optional counts stay if all terms have them.
     pub const NOTHING: Self = Self {
         window_ns: 0,
         cpu_time_ns: 0,
@@ -46,7 +46,7 @@ impl Used {
         instructions: Some(0),
     };
 
-    /// Its figures, of one trial.
+    /// Figures of one trial.
     pub fn figures(&self) -> impl Iterator<Item = (Figure, f64)> {
         [
             (Figure::Window, self.window_ns),
@@ -63,7 +63,6 @@ impl Used {
         .map(|(figure, value)| (figure, value as f64))
     }
 
-    /// Each but the peak of memory put together with the other.
     fn with(self, other: Self, of: fn(u64, u64) -> u64) -> Self {
         let both = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| of(one, other));
         Self {
@@ -80,13 +79,13 @@ impl Used {
         }
     }
 
-    /// What was used since `before`.
+    /// Cost since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         self.with(before, u64::saturating_sub)
     }
 
-    /// Sum of the cost of two processes at the same time. Memory, part of which may be shared, is the larger of both.
+    /// Cost of two processes at the same time. Memory, part of which may be shared, is the larger of both.
     #[must_use]
     pub fn beside(self, other: Self) -> Self {
         Self { window_ns: self.window_ns.max(other.window_ns), ..self.with(other, u64::saturating_add) }

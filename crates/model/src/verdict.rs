@@ -1,4 +1,4 @@
-//! The verdict document: what `ab`, `check`, `compare` and `history` print with `--json`.
+//! Verdict document: the `--json` output of `ab`, `check`, `compare` and `history`.
 
 use crate::address::FigureAddress;
 use crate::manifest::Manifest;
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the document, `major.minor`: readers ignore fields that they do not know, and refuse another major version.
+/// Version of the document, `major.minor`. Readers ignore unknown fields, and refuse another major version.
 pub const VERDICT_VERSION: &str = "1.1";
 
 /// The whole document. Each command adds fields of its own, which docs/formats.md lists.
@@ -48,12 +48,12 @@ pub struct JudgedFolder {
 }
 
 impl JudgedFolder {
-    /// The results of a manifest, in this folder if it is known.
+    /// Results of a manifest, in `folder` if it is known.
     pub fn new(folder: Option<String>, manifest: &Manifest) -> Self {
         Self { folder, started: manifest.started.clone(), seed: manifest.plan.seed }
     }
 
-    /// Whether these are the same results, wherever they are now.
+    /// True if these are the results of `manifest`, in any folder.
     pub fn is_of(&self, manifest: &Manifest) -> bool {
         self.started == manifest.started && self.seed == manifest.plan.seed
     }
@@ -74,7 +74,7 @@ pub enum JudgingCommand {
 }
 
 impl JudgingCommand {
-    /// As it is typed.
+    /// Command as typed.
     pub fn name(self) -> &'static str {
         match self {
             JudgingCommand::Ab => "ab",
@@ -108,7 +108,7 @@ pub enum OverallResult {
 }
 
 impl OverallResult {
-    /// In tables and files.
+    /// Name in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             OverallResult::Running => "running",
@@ -152,7 +152,7 @@ pub enum FigureVerdict {
 }
 
 impl FigureVerdict {
-    /// In tables and files.
+    /// Name in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             FigureVerdict::Regressed => "regressed",
@@ -169,7 +169,7 @@ impl FigureVerdict {
         }
     }
 
-    /// Whether it is a finding.
+    /// True for a finding.
     pub fn is_bad(self) -> bool {
         use FigureVerdict::{Drift, Failed, Missing, Regressed, Step};
         matches!(self, Regressed | Failed | Missing | Step | Drift)
@@ -217,7 +217,7 @@ pub struct VerdictRow {
 }
 
 impl VerdictRow {
-    /// A row without values.
+    /// Row without values.
     pub fn new(address: &FigureAddress, verdict: FigureVerdict) -> Self {
         Self {
             sub_experiment: address.sub_experiment.clone(),
@@ -252,7 +252,7 @@ pub struct VerdictTrouble {
 }
 
 impl VerdictDocument {
-    /// The document of these rows, which are counted; `passed` more figures have no row.
+    /// Document with counts of these rows; `passed` more figures have no row.
     pub fn new(command: JudgingCommand, exit_code: u8, figures: Vec<VerdictRow>, passed: u64) -> Self {
         let mut counts = BTreeMap::new();
         figures.iter().for_each(|row| *counts.entry(row.verdict).or_default() += 1);
@@ -275,7 +275,7 @@ impl VerdictDocument {
         made
     }
 
-    /// With troubles, and the result that follows.
+    /// Adds troubles, and sets the result that follows.
     #[must_use]
     pub fn with_troubles(mut self, troubles: Vec<VerdictTrouble>) -> Self {
         self.troubles = troubles;
@@ -283,7 +283,7 @@ impl VerdictDocument {
         self
     }
 
-    /// With what was judged.
+    /// Sets the results that were judged.
     #[must_use]
     pub fn with_judged(self, judged: Vec<JudgedFolder>) -> Self {
         Self { judged, ..self }
@@ -306,10 +306,10 @@ impl VerdictDocument {
         }
     }
 
-    /// Reads a document.
+    /// Parses a document.
     ///
     /// # Errors
-    /// If it is no such document, or one of another major version; in one line.
+    /// If it is not a verdict document, or of another major version; in one line.
     pub fn read(text: &str) -> Result<Self, String> {
         let made: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let major = |version: &str| version.split('.').next().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! The workload of a sub-experiment: what is sent at each payload, and what comes back. A pattern is a named workload.
+//! Workload of a sub-experiment: messages of each payload, and their replies. A pattern is a named workload.
 
 use crate::mode::Mode;
 use crate::pace::OfferedLoad;
@@ -112,23 +112,23 @@ impl Workload {
         Self { loads, reply, topology, timeout_ns: None, most_messages: None, duration_ns: None, recorded: None }
     }
 
-    /// Calls of so many clients, each offered these loads.
+    /// Calls of parallel clients, each offered these loads.
     pub fn calls(loads: Vec<OfferedLoad>, clients: u32, timeout_ns: u64) -> Self {
         let topology = Topology { clients, ..Topology::default() };
         Self { timeout_ns: Some(timeout_ns), ..Self::of(Reply::Call, loads, topology) }
     }
 
-    /// Calls that follow each other.
+    /// Calls of clients in a closed loop.
     pub fn closed_calls(clients: u32, timeout_ns: u64) -> Self {
         Self::calls(closed(), clients, timeout_ns)
     }
 
-    /// Messages of so many publishers on each of so many topics; what arrives is noted.
+    /// Messages of `publishers` on each of `topics`, whose arrivals are recorded.
     pub fn publications(loads: Vec<OfferedLoad>, topics: u32, publishers: u32) -> Self {
         Self::of(Reply::Nothing, loads, Topology { topics, publishers, ..Topology::default() })
     }
 
-    /// Messages until there are so many or the time is over, one of which is given; what arrives is counted.
+    /// Messages up to a number or a time, of which at least one is given; arrivals are counted.
     pub fn saturating(loads: Vec<OfferedLoad>, most_messages: Option<u64>, duration_ns: Option<u64>) -> Self {
         Self { most_messages, duration_ns, ..Self::of(Reply::Nothing, loads, Topology::default()) }
     }
@@ -138,7 +138,7 @@ impl Workload {
         Self::of(Reply::Lines, closed(), Topology::default())
     }
 
-    /// The same with a recording as what is sent, each of whose topics is a topic or a client.
+    /// This workload with the messages of a recording; each of its topics is a topic or a client.
     #[must_use]
     pub fn playing(self, recorded: Recorded, topics: u32) -> Self {
         let (topics, clients) = if self.is_call() { (1, topics) } else { (topics, 1) };
@@ -146,62 +146,62 @@ impl Workload {
         Self { loads: vec![OfferedLoad::Recorded], recorded: Some(recorded), topology, ..self }
     }
 
-    /// Round trips that follow each other.
+    /// True for round trips in a closed loop.
     pub fn is_round_trips(&self) -> bool {
         self.reply == Reply::Answer
     }
 
-    /// Calls, among them round trips at a rate.
+    /// True for calls, including round trips at a rate.
     pub fn is_call(&self) -> bool {
         self.reply == Reply::Call
     }
 
-    /// Messages whose arrivals are noted, each with the time it was due.
+    /// True for messages whose arrivals are recorded, each with its due time.
     pub fn is_publication(&self) -> bool {
         self.reply == Reply::Nothing && !self.is_saturating()
     }
 
-    /// Publications and calls: every message has times of its own, and each load has latencies.
+    /// True for publications and calls: each message has its own times, and each load latencies.
     pub fn is_timed(&self) -> bool {
         self.is_publication() || self.is_call()
     }
 
-    /// Trials that end by their bounds, and not by a number of samples.
+    /// True if trials end by their bounds, and not by a number of samples.
     pub fn is_saturating(&self) -> bool {
         self.most_messages.is_some() || self.duration_ns.is_some()
     }
 
-    /// One closed loop.
+    /// True for a single closed loop.
     pub fn is_closed(&self) -> bool {
         is_closed(&self.loads)
     }
 
-    /// A recording is what is sent.
+    /// True if the messages are those of a recording.
     pub fn is_recorded(&self) -> bool {
         self.recorded.is_some()
     }
 
-    /// Some loads are bursts.
+    /// True if some loads are bursts.
     pub fn has_bursts(&self) -> bool {
         self.loads.iter().any(|load| load.burst().is_some())
     }
 
-    /// Every message goes to several followers.
+    /// True if every message goes to several followers.
     pub fn is_fan_out(&self) -> bool {
         self.topology.followers > 1
     }
 
-    /// When a client makes its next call.
+    /// Time of a client's next call.
     pub fn mode(&self) -> Mode {
         if self.is_closed() { Mode::Bench } else { Mode::FixedFreq }
     }
 
-    /// Links of the leader, each a topic, a publisher or a client.
+    /// Links of the leader, one per topic, publisher or client.
     pub fn links(&self) -> u32 {
         self.follower_links().saturating_mul(self.publishers())
     }
 
-    /// Links of a follower: one, if several publishers have one topic.
+    /// Links of a follower; publishers of one topic share one.
     pub fn follower_links(&self) -> u32 {
         self.topology.topics.saturating_mul(self.topology.clients)
     }
@@ -211,7 +211,7 @@ impl Workload {
         self.topology.publishers
     }
 
-    /// Followers that every message is sent to.
+    /// Followers that receive every message.
     pub fn followers(&self) -> u32 {
         self.topology.followers
     }

@@ -1,27 +1,27 @@
-//! How much a sample is like those before it, and how many independent samples a run is worth.
+//! Dependence of samples on earlier ones, and the effective number of independent samples.
 
-/// Autocorrelations for lags 1 to K of samples that come one by one; memory for 2 K of them.
+/// Streaming autocorrelations of lags 1 to K, in memory for 2 K samples.
 #[derive(Clone, Debug)]
 pub struct Autocorrelation {
     lags: usize,
     count: usize,
-    /// Subtracted from every sample, so that sums of products stay small: the median of the first K.
+    /// Subtracted from every sample to keep sums of products small: the median of the first K.
     origin: f64,
     sum: f64,
     squares: f64,
-    /// The first K samples; with the origin subtracted as soon as there are K.
+    /// First K samples, less the origin once there are K.
     first: Vec<f64>,
-    /// The last K samples; that of place i is at i modulo K.
+    /// Last K samples; that of place i is at i modulo K.
     last: Vec<f64>,
     /// Sums of products of a sample and the one `lag` before, for each lag.
     products: Vec<f64>,
 }
 
 impl Autocorrelation {
-    /// For lags 1 to `lags`.
+    /// Accumulator for lags 1 to `lags`.
     ///
     /// # Panics
-    /// If there is no lag.
+    /// If `lags` is 0.
     pub fn new(lags: usize) -> Self {
         assert!(lags > 0, "autocorrelation needs a lag");
         let zeros = vec![0.0; lags];
@@ -63,13 +63,14 @@ impl Autocorrelation {
         self.count += 1;
     }
 
-    /// Samples so far.
+    /// Number of samples so far.
     pub fn count(&self) -> usize {
         self.count.max(self.first.len())
     }
 
-    /// The coefficients of lags 1 to K, about the common mean and divided by the common variance, both with n (so that they
-    /// are -1 to 1 and of a positive definite sequence). `None` unless there are more samples than lags, and they differ.
+    /// Coefficients of lags 1 to K, about the common mean. Covariances and variance divide by n, so that
+    /// coefficients are -1 to 1 and of a positive definite sequence. `None` unless there are more samples than
+    /// lags, and they differ.
     ///
     /// # Source
     /// Box, Jenkins and Reinsel, "Time Series Analysis", section 2.1.
@@ -82,7 +83,7 @@ impl Autocorrelation {
         if variance <= 0.0 {
             return None;
         }
-        // Sums without the first and without the last samples, which have no partner.
+        // Sums without the first or the last samples, which have no partner.
         let (mut without_first, mut without_last) = (self.sum, self.sum);
         let coefficient = |lag: usize| {
             without_first -= self.first[lag - 1];
@@ -95,17 +96,16 @@ impl Autocorrelation {
     }
 }
 
-/// How many independent samples are worth as much for a mean.
+/// Number of independent samples that give a mean the same precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EffectiveSize {
     /// At least 1 and at most the number of samples.
     pub samples: f64,
-    /// Whether correlation has died out within the lags that were given. If not, the number is too large; ask for more
-    /// lags.
+    /// True if correlation dies out within the given lags. Otherwise the number is too large; give more lags.
     pub is_complete: bool,
 }
 
-/// The effective size of `count` samples with the given coefficients of lags 1, 2, ...: n / (1 + 2 (sum of coefficients)),
+/// Effective size of `count` samples with the coefficients of lags 1, 2, ...: n / (1 + 2 (sum of coefficients)),
 /// summed in pairs up to the first pair that is not positive.
 ///
 /// # Source

@@ -1,6 +1,6 @@
-//! The binomial distribution: rates of rare events, and how many chance findings are compatible with a rate.
+//! Binomial distribution: rates of rare events, and numbers of chance findings compatible with a rate.
 //!
-//! `statrs` has it too, by a continued fraction of 140 terms; that is wrong by 2e-5 at a million samples.
+//! `statrs` uses a continued fraction of 140 terms, which is wrong by 2e-5 at a million samples.
 
 use crate::interval::Interval;
 use std::f64::consts::PI;
@@ -29,8 +29,8 @@ pub fn sf(k: u64, n: u64, p: f64) -> f64 {
     if (k + 1) as f64 > n as f64 * p { upper_tail(k + 1, n, p) } else { 1.0 - lower_tail(k, n, p) }
 }
 
-/// The largest number of events among `n` that is compatible with the probability `rate` of each: one more has a
-/// probability of at most `alpha`. With n = 100, rate = 0.05, alpha = 0.05 it is 9.
+/// Largest number of events among `n` that is compatible with the probability `rate` of each: one more has a
+/// probability of at most `alpha`. It is 9 for n = 100, rate = 0.05, alpha = 0.05.
 ///
 /// Events must be independent; verdicts of payloads of one run are not quite.
 ///
@@ -41,10 +41,10 @@ pub fn most_compatible(n: u64, rate: f64, alpha: f64) -> u64 {
     smallest(n, |k| sf(k, n, rate) <= alpha)
 }
 
-/// The interval of a rate of which `events` were seen in `n` trials, e.g. of missed deadlines.
+/// Confidence interval of the rate of `events` in `n` trials, e.g. of missed deadlines.
 ///
-/// Covers the true rate with probability 1 - `alpha` at least, if trials are independent. Without an event the lower
-/// end is 0, and the upper one 1 - (alpha / 2)^(1 / n).
+/// Covers the true rate with probability 1 - `alpha` at least, if trials are independent. Without an event the
+/// lower end is 0, and the upper one 1 - (alpha / 2)^(1 / n).
 ///
 /// # Panics
 /// If there is no trial, more events than trials, or `alpha` is not between 0 and 1.
@@ -55,11 +55,8 @@ pub fn clopper_pearson(events: u64, n: u64, alpha: f64) -> Interval {
     Interval { low: clopper_pearson_lower(events, n, alpha / 2.0), high: clopper_pearson_upper(events, n, alpha / 2.0) }
 }
 
-/// The one-sided upper bound of a rate: the true one is above it with probability `alpha` at most. Without an event it is
-/// close to 3 / n for alpha = 0.05.
-///
-/// # Panics
-/// As [`clopper_pearson`].
+/// One-sided upper bound of a rate: the true one is above it with probability `alpha` at most. Without an event it is
+/// close to 3 / n for alpha = 0.05. Panics as [`clopper_pearson`].
 pub fn clopper_pearson_upper(events: u64, n: u64, alpha: f64) -> f64 {
     check(events, n, alpha);
     if events == n {
@@ -68,10 +65,8 @@ pub fn clopper_pearson_upper(events: u64, n: u64, alpha: f64) -> f64 {
     bisect(events as f64 / n as f64, 1.0, |rate| cdf(events, n, rate) > alpha)
 }
 
-/// The one-sided lower bound of a rate: the true one is below it with probability `alpha` at most.
-///
-/// # Panics
-/// As [`clopper_pearson`].
+/// One-sided lower bound of a rate: the true one is below it with probability `alpha` at most. Panics as
+/// [`clopper_pearson`].
 pub fn clopper_pearson_lower(events: u64, n: u64, alpha: f64) -> f64 {
     check(events, n, alpha);
     if events == 0 {
@@ -85,7 +80,7 @@ fn check(events: u64, n: u64, alpha: f64) {
     assert!(alpha > 0.0 && alpha < 1.0, "alpha is between 0 and 1");
 }
 
-/// Where a condition that holds at `low` stops holding before `high`, to the last bit.
+/// Point at which a condition that holds at `low` stops holding, before `high`, to the last bit.
 fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     loop {
         let middle = (low + high) / 2.0;
@@ -96,7 +91,7 @@ fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     }
 }
 
-/// The smallest k in 0 to `end` at which a condition holds that goes on holding; `end` if there is none below.
+/// Smallest k in 0 to `end` from which a monotonic condition holds; `end` if there is none below.
 pub(crate) fn smallest(end: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, end);
     while low < high {
@@ -118,7 +113,7 @@ fn upper_tail(k: u64, n: u64, p: f64) -> f64 {
     tail(mass(k, n, p), k, |i| (n - i) as f64 * odds / (i + 1) as f64, |i| (i < n).then_some(i + 1))
 }
 
-/// The sum of terms, of which each is `ratio` times the one before, until they no longer count.
+/// Sum of terms, each `ratio` times the one before, until they are negligible.
 fn tail(first: f64, k: u64, ratio: impl Fn(u64) -> f64, next: impl Fn(u64) -> Option<u64>) -> f64 {
     let (mut sum, mut term, mut at) = (first, first, k);
     while let Some(further) = next(at) {
@@ -139,7 +134,7 @@ fn tail(first: f64, k: u64, ratio: impl Fn(u64) -> f64, next: impl Fn(u64) -> Op
 fn mass(k: u64, n: u64, p: f64) -> f64 {
     let (trials, events, rest) = (n as f64, k as f64, (n - k) as f64);
     if p == 0.5 && (k == 0 || k == n) {
-        // Exact, as a level of several tests may be just that: 0.05 · 5 / 8 is twice that of 6.
+        // Exact, as a corrected level may equal it: 0.05 · 5 / 8 is twice that of 6.
         return (-trials).exp2();
     }
     if k == 0 {
@@ -156,7 +151,7 @@ fn mass(k: u64, n: u64, p: f64) -> f64 {
     exponent.exp() * (trials / (2.0 * PI * events * rest)).sqrt()
 }
 
-/// ln(n!) less Stirling's approximation of it.
+/// ln(n!) minus Stirling's approximation.
 fn stirling_error(n: u64) -> f64 {
     let x = n as f64;
     if n <= 15 {

@@ -1,43 +1,42 @@
-//! Whether a program has become slower: from a ratio and its interval to a verdict, for one comparison or for many at
-//! once.
+//! Verdicts on changes of a program, from ratios and their intervals, for one comparison or many.
 //!
-//! A verdict is read off an interval and nothing else. Of many comparisons some intervals are on the wrong side by chance,
-//! so [`judge_all`] widens them, by as little as keeps the expected share of wrong verdicts at most q:
+//! A verdict follows from an interval alone. Of many comparisons some intervals miss the truth by chance. So
+//! [`judge_all`] widens them as little as keeps the expected share of wrong verdicts at most q:
 //!
 //! - Changes. The p-value of "no change beyond the margin" is p = 2 min(P(ratio <= 1 + m), P(ratio >= 1 - m)) of a
-//!   comparison's rank test. Benjamini and Hochberg's procedure at q finds R changes among M comparisons. Every interval is
-//!   then made at the level alpha = q R / M, as Benjamini and Yekutieli do for selected parameters (2005). It lies beyond
-//!   the margin for exactly the R found, as an interval of [`Shift`] agrees with its p-values.
-//! - Equivalence, the same apart: p = 2 max(P(ratio <= 1 - m), P(ratio >= 1 + m)) (two one-sided tests).
+//!   comparison's rank test. Benjamini and Hochberg's procedure at q finds R changes among M comparisons. Every
+//!   interval is then made at the level alpha = q R / M, as Benjamini and Yekutieli do for selected parameters (2005).
+//!   It lies beyond the margin for exactly the R found, as an interval of [`Shift`] agrees with its p-values.
+//! - Equivalence, separately: p = 2 max(P(ratio <= 1 - m), P(ratio >= 1 + m)) (two one-sided tests).
 //!
-//! So among the verdicts `regressed` and `improved` together, and among `equivalent`, at most the share q is expected to
-//! be wrong, if the comparisons are independent or positively dependent; with a single one this is an interval at q.
-//! With [`Control::Fwer`] every interval is made at q / M instead (Bonferroni): then the probability of a single wrong
-//! verdict among all is at most q for changes, and for equivalence, whatever the dependence.
+//! So at most the share q of the verdicts `regressed` and `improved` together is expected to be wrong, and of
+//! `equivalent` as well. This holds for independent or positively dependent comparisons; a single one has an interval at
+//! q. With [`Control::Fwer`] every interval is made at q / M instead (Bonferroni). Then the probability of any wrong
+//! verdict is at most q for changes, and for equivalence, whatever the dependence.
 //!
 //! # Source
-//! Benjamini and Yekutieli (2005), "False discovery rate-adjusted multiple confidence intervals for selected parameters",
-//! doi:10.1198/016214504000001907; Schuirmann (1987), doi:10.1007/BF01068419.
+//! Benjamini and Yekutieli (2005), "False discovery rate-adjusted multiple confidence intervals for selected
+//! parameters", doi:10.1198/016214504000001907; Schuirmann (1987), doi:10.1007/BF01068419.
 
 use crate::interval::Interval;
 use crate::multiplicity::{benjamini_hochberg, bonferroni, discoveries, level_of};
 use crate::shift::Shift;
 
-/// What the interval of a ratio result / reference says, where less is better.
+/// Verdict on the interval of a ratio result / reference of a figure where lower is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeVerdict {
-    /// More than the margin above 1, wholly.
+    /// The interval is above 1 + margin.
     Regressed,
-    /// More than the margin below 1, wholly.
+    /// The interval is below 1 - margin.
     Improved,
-    /// Within the margin, wholly. Never with a margin of 0.
+    /// The interval is within the margin. Never with a margin of 0.
     Equivalent,
-    /// None of them: more runs may tell.
+    /// None of these: more runs may decide.
     Inconclusive,
 }
 
 impl ChangeVerdict {
-    /// In tables and files.
+    /// Name in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             ChangeVerdict::Regressed => "regressed",
@@ -48,9 +47,8 @@ impl ChangeVerdict {
     }
 }
 
-/// The verdict on the interval of a ratio: regressed if its lower end is above 1 + margin, improved if its upper end is
-/// below 1 - margin, equivalent if it lies between both, and else, or without an interval, inconclusive. Exactly on a margin
-/// is inconclusive.
+/// Verdict on the interval of a ratio: regressed if its lower end is above 1 + margin, improved if its upper end is
+/// below 1 - margin, equivalent if it lies between. Otherwise, on a margin, or without an interval, it is inconclusive.
 ///
 /// # Panics
 /// If `margin` is not from 0 to below 1.
@@ -65,35 +63,34 @@ pub fn judge(interval: Option<Interval>, margin: f64) -> ChangeVerdict {
     }
 }
 
-/// What is kept small when many comparisons are judged.
+/// Error rate that is bounded over many comparisons.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Control {
-    /// The expected share of wrong ones among the verdicts (false discovery rate); usually 0.05.
+    /// Expected share of wrong verdicts (false discovery rate); usually 0.05.
     Fdr(f64),
-    /// The probability that any verdict is wrong (family-wise error rate).
+    /// Probability that any verdict is wrong (family-wise error rate).
     Fwer(f64),
 }
 
-/// One of many comparisons.
+/// Result of one of many comparisons.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
-    /// The verdict, which follows from the interval.
+    /// Verdict, which follows from the interval.
     pub verdict: ChangeVerdict,
-    /// The estimated ratio.
+    /// Estimated ratio.
     pub ratio: f64,
-    /// The interval that decided; none if there are too few runs for its level.
+    /// Interval that decided; `None` with too few runs for its level.
     pub interval: Option<Interval>,
-    /// The level of the interval: it covers with probability 1 - `alpha`.
+    /// Level of the interval: it covers with probability 1 - `alpha`.
     pub alpha: f64,
-    /// The p-value of "no change beyond the margin", adjusted for the number of comparisons; at most the rate of the
+    /// P-value of "no change beyond the margin", adjusted for the number of comparisons; at most the rate of the
     /// [`Control`] if the verdict is `regressed` or `improved`.
     pub p_changed: f64,
-    /// The p-value of "a change beyond the margin", adjusted the same way; at most that rate if the verdict is
-    /// `equivalent`.
+    /// P-value of "a change beyond the margin", adjusted likewise; at most that rate if the verdict is `equivalent`.
     pub p_equivalent: f64,
 }
 
-/// The verdicts on many ratios, in their order; see the module for the procedure.
+/// Verdicts on many ratios, in order; the module describes the procedure.
 ///
 /// # Panics
 /// If `margin` is not from 0 to below 1, or the rate of `control` not between 0 and 1.
@@ -114,7 +111,7 @@ pub fn judge_all(ratios: &[Shift], margin: f64, control: Control) -> Vec<Judged>
     let (changed_at, equivalent_at) = (level(&p_changed), level(&p_equivalent));
     let (adjusted_changed, adjusted_equivalent) = (adjusted(&p_changed), adjusted(&p_equivalent));
     let judged = |(index, ratio): (usize, &Shift)| {
-        // Without a verdict the wider interval is shown: the other one might look like a verdict.
+        // Without a verdict the wider interval is shown: the narrower could look like a verdict.
         let alpha = if p_changed[index] <= changed_at {
             changed_at
         } else if p_equivalent[index] <= equivalent_at {
@@ -135,7 +132,7 @@ pub fn judge_all(ratios: &[Shift], margin: f64, control: Control) -> Vec<Judged>
     ratios.iter().enumerate().map(judged).collect()
 }
 
-/// The p-value of "the ratio is within the margin"; that of the two-sided test if the margin is 0.
+/// P-value of "the ratio is within the margin"; that of the two-sided test if the margin is 0.
 ///
 /// # Panics
 /// If `margin` is not from 0 to below 1.
@@ -144,7 +141,7 @@ pub fn p_changed(ratio: &Shift, margin: f64) -> f64 {
     (2.0 * ratio.p_greater(1.0 + margin).min(ratio.p_less(1.0 - margin))).min(1.0)
 }
 
-/// The p-value of "the ratio is beyond the margin".
+/// P-value of "the ratio is beyond the margin".
 ///
 /// # Panics
 /// If `margin` is not from 0 to below 1.
@@ -186,7 +183,7 @@ mod tests {
         );
     }
 
-    /// Verdicts equal Benjamini and Hochberg's procedure on p-values, although they are read off intervals.
+    /// Verdicts equal Benjamini and Hochberg's procedure on p-values, although they come from intervals.
     #[test]
     fn verdicts_are_those_of_the_procedure() {
         let mut random = fastrand::Rng::with_seed(5);

@@ -1,17 +1,19 @@
-//! Steps in a history of a statistic: which commits made it faster or slower for good.
+//! Steps in a history of a statistic: commits that made it faster or slower for good.
 //!
-//! E-divisive with the changes that Hunter, now Apache Otava, made to it: windows that overlap by half; candidates by the
-//! energy distance of what lies before and after; Student's test at ten times the wanted p-value for candidates (weak
-//! points); then the weakest point is removed, and its neighbours judged anew, until all that remain have a small p-value
-//! and a large enough step. Like Otava's, the test takes standard deviations that divide by n. Without breaks, known steps,
-//! steps of stretches and a guard the points equal Otava 0.8 on the same logarithms, but for one thing: when it removes a
-//! point it judges the two after it anew, and here it is the one before and the one after, whose parts have become longer.
+//! E-divisive with the changes of Hunter, now Apache Otava. Windows overlap by half. Candidates come from the
+//! energy distance of the values before and after. Student's test admits them at ten times the wanted p-value (weak
+//! points). Then the weakest point is removed and its neighbours are judged again, until all have a small p-value
+//! and a large enough step. As in Otava, the test uses standard deviations that divide by n.
 //!
-//! E-divisive alone is blind to a level that goes and comes back: both sides of any place have nearly the same mean. So where it
-//! finds no more candidates, the most significant step of any stretch is one, at a p-value of its own.
+//! Without breaks, known steps, steps of stretches and a guard the points equal Otava 0.8 on the same logarithms,
+//! with one exception. After a removal, Otava judges the two following points again; here it is the one before and
+//! the one after, whose parts have grown.
 //!
-//! The test is made where the difference is largest, so a p-value here is smaller than the probability of such a point by
-//! chance; tests/coverage.rs measures how often. For one change alone use [`crate::change`].
+//! E-divisive alone misses a level that goes and comes back: both sides of any place have nearly the same mean. So
+//! without further candidates the most significant step of any stretch is one, at its own p-value.
+//!
+//! The test is made where the difference is largest, so its p-value is smaller than the probability of such a point
+//! by chance; tests/coverage.rs measures that. For one change alone use [`crate::change`].
 //!
 //! # Source
 //! Matteson and James (2014), doi:10.1080/01621459.2013.849605 (arXiv:1306.4933); Fleming and others (2023), "Hunter: Using
@@ -20,36 +22,37 @@
 use crate::distribution::student_two_sided;
 use crate::error::{Error, logarithms};
 
-/// Fewest values on either side of a step of a stretch: of fewer, equal ones have no spread by chance.
+/// Fewest values on either side of a step of a stretch: fewer may be equal by chance.
 const LEAST_LOCAL: usize = 4;
-/// Smaller differences of logarithms come from rounded sums.
+/// Smaller differences of logarithms are rounding errors.
 const LEAST_DIFFERENCE: f64 = 1e-9;
 
-/// What counts as a step.
+/// Criteria for a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepOptions {
     /// Values in a window, at least 2.
     pub window: usize,
-    /// The largest p-value of a step, above 0, below 1.
+    /// Largest p-value of a step, above 0, below 1.
     pub max_p: f64,
-    /// The largest p-value of a step of a stretch, from 0 to below 1: smaller, as stretches are many. 0: none are looked for.
+    /// Largest p-value of a step of a stretch, from 0 to below 1: smaller, as stretches are many; 0 disables the
+    /// search.
     pub max_local_p: f64,
-    /// The smallest step: 0.05 for a ratio of 1.05 or 1 / 1.05, and 0 for any.
+    /// Smallest step: 0.05 for a ratio of 1.05 or 1 / 1.05, and 0 for any.
     pub min_change: f64,
-    /// Values that there must be between a step and an end of the series, a break or a known step; at least 1. A step of the
-    /// newest values is reported when there are that many of them: one value is no step.
+    /// Fewest values between a step and an end of the series, a break or a known step, at least 1: a step of the
+    /// newest values is reported after that many.
     pub guard: usize,
 }
 
 impl Default for StepOptions {
-    /// Window and p-value as in Otava; a hundredth of that in stretches; the margin of verdicts; three values.
+    /// Window and p-value of Otava; a hundredth of that for stretches; the margin of verdicts; three values.
     fn default() -> Self {
         Self { window: 50, max_p: 0.001, max_local_p: 0.00001, min_change: 0.05, guard: 3 }
     }
 }
 
 impl StepOptions {
-    /// Fewest values, without a break or a known step between them, in which a step can be seen.
+    /// Fewest values, without a break or known step in between, in which a step can be found.
     pub fn fewest(&self) -> usize {
         2 * self.guard
     }
@@ -58,36 +61,36 @@ impl StepOptions {
 /// A step of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangePoint {
-    /// The place, from 0, of the first value after the step.
+    /// Place, from 0, of the first value after the step.
     pub index: usize,
-    /// The geometric mean of the values since the point before (or the beginning, or a break).
+    /// Geometric mean of the values since the previous point, the beginning, or a break.
     pub before: f64,
-    /// The geometric mean of the values up to the next point (or the end, or a break).
+    /// Geometric mean of the values up to the next point, the end, or a break.
     pub after: f64,
-    /// The p-value of Student's two-sided test of the logarithms of both.
+    /// P-value of Student's two-sided test on the logarithms of both sides.
     pub p: f64,
-    /// Whether it was marked as known. Known steps are always reported, however small they are.
+    /// True if marked as known. Known steps are always reported, however small.
     pub is_known: bool,
 }
 
 impl ChangePoint {
-    /// `after` / `before`.
+    /// Ratio `after` / `before`.
     pub fn ratio(&self) -> f64 {
         self.after / self.before
     }
 }
 
-/// The steps of a series of values above 0, one per run, in the order of time.
+/// Steps of a series of values above 0, one per run, in time order.
 ///
-/// `breaks` are places of first values in another environment: nothing is compared across them. `known` are places of
-/// steps that people have marked: the series is parted there, so that they are not found again beside the mark. Both in any
-/// order; a known step at a break is ignored.
+/// `breaks` are places of first values in another environment: nothing is compared across them. `known` are places
+/// of steps that users have marked: the series is split there, so that they are not found again beside the mark.
+/// Both are in any order; a known step at a break is ignored.
 ///
 /// # Errors
 /// If there is no value, one is not finite or not above 0, or a break or known step is not within the series.
 ///
 /// # Panics
-/// If an option is outside its range.
+/// If an option is out of range.
 pub fn change_points(
     values: &[f64],
     breaks: &[usize],
@@ -110,7 +113,6 @@ pub fn change_points(
     Ok(found)
 }
 
-/// Sorted, each once.
 fn places(what: &'static str, indices: &[usize], count: usize) -> Result<Vec<usize>, Error> {
     if let Some(&index) = indices.iter().find(|&&index| index == 0 || index >= count) {
         return Err(Error::OutsideSeries { what, index, last: count - 1 });
@@ -121,14 +123,12 @@ fn places(what: &'static str, indices: &[usize], count: usize) -> Result<Vec<usi
     Ok(sorted)
 }
 
-/// The parts, from and to, of a range that is divided at sorted places.
 pub(crate) fn parts(from: usize, to: usize, at: &[usize]) -> Vec<(usize, usize)> {
     let starts = std::iter::once(from).chain(at.iter().copied());
     let ends = at.iter().copied().chain(std::iter::once(to));
     starts.zip(ends).collect()
 }
 
-/// The points of values without a break.
 fn points_of_piece(values: &[f64], known: &[usize], options: &StepOptions) -> Vec<ChangePoint> {
     // A series of equal values must have differences of exactly 0.
     let origin = values[0];
@@ -178,8 +178,7 @@ fn weak_points(values: &[f64], options: &StepOptions) -> Vec<usize> {
     found
 }
 
-/// Divides values again and again where the parts differ most, as long as that is significant; then where a stretch has a
-/// step.
+/// Splits values repeatedly where the parts differ most, while that is significant, then at steps of stretches.
 fn divide(values: &[f64], max_p: f64, options: &StepOptions) -> Vec<usize> {
     let mut found: Vec<usize> = Vec::new();
     loop {
@@ -190,7 +189,7 @@ fn divide(values: &[f64], max_p: f64, options: &StepOptions) -> Vec<usize> {
     }
 }
 
-/// The place where the values between two of these places differ most, if that is significant.
+/// Place where the values between two of these places differ most, if that is significant.
 fn whole_step(values: &[f64], found: &[usize], max_p: f64) -> Option<usize> {
     let mut best: Option<(f64, usize, (usize, usize))> = None;
     for part in parts(0, values.len(), found) {
@@ -206,17 +205,17 @@ fn whole_step(values: &[f64], found: &[usize], max_p: f64) -> Option<usize> {
     (StudentTest::of(&values[from..index], &values[index..to]).p <= max_p).then_some(index)
 }
 
-/// The place that parts values best, and how well: the largest energy distance, times n m / (n + m), of the n values before
-/// it and any m values that follow.
+/// Best place to split values, and its quality: the largest energy distance, times n m / (n + m), of the n values
+/// before it and any m values after it.
 fn candidate(values: &[f64]) -> (f64, usize) {
     let count = values.len();
     let distance = |i: usize, j: usize| (values[i] - values[j]).abs();
-    // Sums of distances within the values before each place.
+    // Sums of distances among the values before each place.
     let mut within_before = vec![0.0; count + 1];
     for to in 1..=count {
         within_before[to] = within_before[to - 1] + (0..to - 1).map(|i| distance(i, to - 1)).sum::<f64>();
     }
-    // Sums of distances within values from each place to `end`, for one end after the other.
+    // Sums of distances among values from each place to `end`, for one end after the other.
     let mut within_after = vec![0.0; count];
     let mut best = (f64::NEG_INFINITY, 0, 0);
     for end in 2..=count {
@@ -231,7 +230,7 @@ fn candidate(values: &[f64]) -> (f64, usize) {
                 * (across
                     - after * mean_within(within_before[place], before)
                     - before * mean_within(within_after[place], after));
-            // Of equal ones the first place, and of that the first end.
+            // Ties: the first place, and its first end.
             if quality > best.0 || (quality == best.0 && (place, end) < (best.1, best.2)) {
                 best = (quality, place, end);
             }
@@ -240,8 +239,8 @@ fn candidate(values: &[f64]) -> (f64, usize) {
     (best.0, best.1)
 }
 
-/// The most significant step of any stretch between these places. Where a level goes and comes back, both parts of a
-/// division have the same mean, and no division of the whole is significant.
+/// Most significant step of any stretch between these places. If a level goes and comes back, no split of the whole
+/// is significant: both parts have the same mean.
 fn local_step(values: &[f64], places: &[usize], options: &StepOptions) -> Option<usize> {
     if options.max_local_p == 0.0 {
         return None;
@@ -259,7 +258,7 @@ fn local_step(values: &[f64], places: &[usize], options: &StepOptions) -> Option
     let mean = |from: usize, to: usize| (sums[to] - sums[from]) / (to - from) as f64;
     let rest =
         |from: usize, to: usize| (squares[to] - squares[from] - (to - from) as f64 * mean(from, to).powi(2)).max(0.0);
-    // Of stretches of one length the largest t has the smallest p-value.
+    // Among stretches of one length the largest t has the smallest p-value.
     let mut of_length: Vec<Option<(f64, [usize; 3])>> = vec![None; values.len() + 1];
     for (begin, end) in parts(0, values.len(), places) {
         for (from, at) in (begin..end).flat_map(|from| (from + least..end).map(move |at| (from, at))) {
@@ -282,12 +281,12 @@ fn local_step(values: &[f64], places: &[usize], options: &StepOptions) -> Option
     (p <= options.max_local_p).then_some(at)
 }
 
-/// Removes points that are weak, one at a time, the weakest first; known ones stay.
+/// Removes weak points, one at a time, the weakest first; known ones stay.
 fn merge(points: &mut Vec<ChangePoint>, values: &[f64], options: &StepOptions) {
     let size = |point: &ChangePoint| (point.after - point.before).abs().exp_m1();
     loop {
         let candidates = || points.iter().enumerate().filter(|(_, point)| !point.is_known);
-        // The first of equal ones, as `max_by` takes the last.
+        // The first of equal ones: `max_by` takes the last.
         let Some((weakest, point)) = candidates().rev().max_by(|a, b| a.1.p.total_cmp(&b.1.p)) else { return };
         let remove = if point.p >= options.max_p {
             weakest
@@ -305,7 +304,6 @@ fn merge(points: &mut Vec<ChangePoint>, values: &[f64], options: &StepOptions) {
     }
 }
 
-/// Compares the values on both sides of a point, up to its neighbours.
 fn judge(points: &mut [ChangePoint], at: usize, values: &[f64]) {
     let from = at.checked_sub(1).map_or(0, |before| points[before].index);
     let to = points.get(at + 1).map_or(values.len(), |after| after.index);
@@ -314,7 +312,6 @@ fn judge(points: &mut [ChangePoint], at: usize, values: &[f64]) {
     (point.before, point.after, point.p) = (found.before, found.after, found.p);
 }
 
-/// Two sets of values, by Student's test with a common variance.
 struct StudentTest {
     before: f64,
     after: f64,
@@ -327,7 +324,7 @@ impl StudentTest {
         let freedom = n + m - 2.0;
         let pooled = ((n - 1.0) * variance + (m - 1.0) * other_variance) / freedom;
         let t = (mean - other_mean) / (pooled * (1.0 / n + 1.0 / m)).sqrt();
-        // Two values, or no difference and no spread, say nothing; a difference without any spread is certain.
+        // Two values, or no difference and no spread, show nothing; a difference without spread is certain.
         let p = match t {
             _ if freedom < 1.0 || t.is_nan() => 1.0,
             _ if t.is_infinite() => 0.0,
@@ -348,7 +345,6 @@ fn moments(values: &[f64]) -> (f64, f64, f64) {
 mod tests {
     use super::*;
 
-    /// Levels with a noise of some percent.
     fn series(levels: &[(usize, f64)]) -> Vec<f64> {
         let mut random = fastrand::Rng::with_seed(9);
         levels

@@ -1,17 +1,18 @@
-//! A bound that one more run breaks with a bounded probability, from runs like it.
+//! Bound that one more similar run exceeds with at most a given probability.
 //!
-//! If a new run is like `n` others, its rank among them is any with equal probability, so that it is above the k-th smallest
-//! of them with probability 1 - k / (n + 1) at most, whatever depends on what.
+//! If a new run is like `n` others, all its ranks among them are equally likely. So it is above the k-th smallest
+//! with probability 1 - k / (n + 1) at most, whatever their dependence.
 //!
 //! # Source
 //! Split conformal prediction, e.g. Vovk, Gammerman and Shafer (2005), "Algorithmic Learning in a Random World".
 
-/// How many runs a bound at this rate needs, if as many other bounds as `bounds` less one share the rate: 59 for 0.05 and 3.
+/// Fewest runs for a bound at this rate, shared by `bounds` equal bounds: 59 for 0.05 and 3.
 pub fn fewest_runs(rate: f64, bounds: usize) -> usize {
     (bounds as f64 / rate - 1.0 - 1e-9).ceil() as usize
 }
 
-/// The bound that one of `bounds` equal shares of `rate` is left above; `None` with fewer values than [`fewest_runs`].
+/// Bound that a new value exceeds with probability `rate` / `bounds` at most; `None` with fewer values than
+/// [`fewest_runs`].
 ///
 /// # Panics
 /// If `rate` is not between 0 and 1.
@@ -26,14 +27,14 @@ pub fn upper_bound(values: &[f64], rate: f64, bounds: usize) -> Option<f64> {
     sorted.get(place.checked_sub(1)?).copied()
 }
 
-/// The fewest runs of which a figure's largest, one alone, is no larger share than the `percentile` leaves above it; with
-/// fewer, more runs are above their own percentile than it says. `None`: at 100 none is above it.
+/// Fewest runs of which one run is no larger share than `percentile` leaves above it; with fewer, more runs exceed
+/// their own percentile than it says. `None` for 100, which none exceeds.
 ///
 /// # Panics
 /// If `percentile` is outside 0 to 100.
 pub fn fewest_for_percentile(percentile: f64) -> Option<u64> {
     assert!((0.0..=100.0).contains(&percentile), "{percentile} is no percentile");
-    // 100 / (100 - 99.9) is a little more than 1000.
+    // 100 / (100 - 99.9) is slightly above 1000.
     const SLACK: f64 = 1e-6;
     (percentile < 100.0).then(|| (100.0 / (100.0 - percentile) - SLACK).ceil() as u64)
 }

@@ -12,7 +12,7 @@ pub fn student_two_sided(t: f64, freedom: f64) -> f64 {
     2.0 * student(freedom).sf(t.abs())
 }
 
-/// The t that is not exceeded with probability `p`.
+/// Quantile of Student's distribution at probability `p`.
 pub fn student_quantile(p: f64, freedom: f64) -> f64 {
     student(freedom).inverse_cdf(p)
 }

@@ -1,10 +1,10 @@
-//! Whether values go up or down with time: slope by Theil and Sen, p-value by Mann and Kendall.
+//! Monotonic trend of values over time: slope by Theil and Sen, p-value by Mann and Kendall.
 
 use crate::distribution::normal_cdf;
 use std::cmp::Ordering;
 
-/// More values than this are averaged in batches first: the p-value holds for independent values, and long batches take
-/// away most of their autocorrelation.
+/// Most values without averaging. More are averaged in batches: the p-value assumes independent values, and long
+/// batches remove most autocorrelation.
 pub const MOST_POINTS: usize = 50;
 
 /// A monotonic trend.
@@ -12,19 +12,19 @@ pub const MOST_POINTS: usize = 50;
 pub struct Drift {
     /// Change from one value to the next, in their unit.
     pub slope: f64,
-    /// The two-sided p-value of "no trend".
+    /// Two-sided p-value of "no trend".
     pub p: f64,
-    /// How many values were averaged into one.
+    /// Number of values averaged into one.
     pub batch: usize,
 }
 
-/// The drift of values in the order of their measurement; `None` below three of them, or if one is not a number. Above
-/// [`MOST_POINTS`] they are averaged in at most that many batches of equal size, and what does not fill the last one is
-/// left out. The p-value is exact if no two means are equal, and else a normal approximation.
+/// Drift of values in time order; `None` below three, or if one is not finite. More than [`MOST_POINTS`] are
+/// averaged in at most that many batches of equal size, without the remainder. The p-value is exact if no two means
+/// are equal, else a normal approximation.
 ///
 /// # Source
-/// Sen (1968), doi:10.1080/01621459.1968.10480934; Mann (1945), doi:10.2307/1907187; Kendall, "Rank Correlation Methods",
-/// with his correction of the variance for ties and of 1 for continuity.
+/// Sen (1968), doi:10.1080/01621459.1968.10480934; Mann (1945), doi:10.2307/1907187; Kendall, "Rank Correlation
+/// Methods", with his correction of the variance for ties and of 1 for continuity.
 pub fn drift(values: &[f64]) -> Option<Drift> {
     if values.len() < 3 || values.iter().any(|value| !value.is_finite()) {
         return None;
@@ -35,7 +35,6 @@ pub fn drift(values: &[f64]) -> Option<Drift> {
     Some(Drift { slope, p: trend_p(&means), batch })
 }
 
-/// Of all pairs.
 fn slopes(values: &[f64]) -> Vec<f64> {
     let after = |(index, &value): (usize, &f64)| {
         values[index + 1..].iter().enumerate().map(move |(more, later)| (later - value) / (more + 1) as f64)
@@ -65,15 +64,14 @@ fn trend_p(values: &[f64]) -> f64 {
     if variance <= 0.0 { 1.0 } else { (2.0 * normal_cdf(-score / variance.sqrt())).min(1.0) }
 }
 
-/// Sizes of groups of equal values.
 fn ties(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted.chunk_by(|a, b| a.total_cmp(b).is_eq()).map(|group| group.len() as f64).collect()
 }
 
-/// The probability that a random order of n has at most that many inversions: the last of i values has 0 to i - 1 of the
-/// others behind it, each as likely.
+/// Probability that a random order of n has at most `most` inversions. The last of i values has 0 to i - 1 of the
+/// others after it, equally likely.
 fn inversions_cdf(most: usize, n: usize) -> f64 {
     let mut masses = vec![1.0];
     for count in 2..=n {

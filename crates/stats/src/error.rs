@@ -1,9 +1,7 @@
-//! What the functions cannot work with.
-
-/// Values that a method does not take.
+/// Values that a method cannot use.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// There is no value at all.
+    /// There is no value.
     #[error("no value of the {side} side; measure at least one run")]
     Empty {
         /// `reference`, `result` or `only`.
@@ -12,9 +10,9 @@ pub enum Error {
     /// A value is infinite or not a number.
     #[error("value {index} of the {side} side is {value}; leave that run out")]
     NotFinite {
-        /// As in `Empty`.
+        /// Side, as in `Empty`.
         side: &'static str,
-        /// Its place, from 0.
+        /// Place, from 0.
         index: usize,
         /// The value.
         value: f64,
@@ -22,36 +20,35 @@ pub enum Error {
     /// A value has no logarithm.
     #[error("value {index} of the {side} side is {value}, and a ratio needs values above 0; leave that run out")]
     NotPositive {
-        /// As in `Empty`.
+        /// Side, as in `Empty`.
         side: &'static str,
-        /// Its place, from 0.
+        /// Place, from 0.
         index: usize,
         /// The value.
         value: f64,
     },
-    /// Values that belong together in pairs are not as many on both sides.
+    /// Paired values differ in number between the sides.
     #[error(
         "{reference} values of the reference and {result} of the result are not pairs; leave out what has no partner"
     )]
     NotPairs {
-        /// Values of the reference.
+        /// Number of values of the reference.
         reference: usize,
-        /// Values of the result.
+        /// Number of values of the result.
         result: usize,
     },
-    /// A place in a series is outside it.
+    /// A place is outside the series.
     #[error("{what} at place {index} is outside 1 to {last}; remove it")]
     OutsideSeries {
         /// `break` or `known step`.
         what: &'static str,
-        /// The place, from 0.
+        /// Place, from 0.
         index: usize,
-        /// The last place.
+        /// Last place.
         last: usize,
     },
 }
 
-/// Checks that there is a value and that all are numbers.
 pub(crate) fn check_finite(side: &'static str, values: &[f64]) -> Result<(), Error> {
     if values.is_empty() {
         return Err(Error::Empty { side });
@@ -62,7 +59,6 @@ pub(crate) fn check_finite(side: &'static str, values: &[f64]) -> Result<(), Err
     }
 }
 
-/// The natural logarithms of values, which must be above 0.
 pub(crate) fn logarithms(side: &'static str, values: &[f64]) -> Result<Vec<f64>, Error> {
     check_finite(side, values)?;
     match values.iter().position(|&value| value <= 0.0) {

@@ -1,50 +1,48 @@
-//! A confidence interval of a figure.
-
-/// From `low` to `high`, both included, in the unit of the figure; `low <= high`. An infinite end is unbounded.
+/// Interval from `low` to `high`, inclusive, in the unit of the figure; `low <= high`. An infinite end is unbounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The lower end.
+    /// Lower end.
     pub low: f64,
-    /// The upper end.
+    /// Upper end.
     pub high: f64,
 }
 
 impl Interval {
-    /// Without bounds: nothing is known.
+    /// Interval without bounds: nothing is known.
     pub const UNBOUNDED: Self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY };
 
-    /// The same of values that may be off.
+    /// Interval widened by a systematic error.
     #[must_use]
     pub fn widened(self, by: ErrorBounds) -> Self {
         Self { low: self.low - by.below, high: self.high + by.above }
     }
 
-    /// Whether a value lies in it.
+    /// True if the interval contains a value.
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 }
 
-/// How far the truth may be from values that are all off by the same systematic error, as by the clocks of two hosts. It does
-/// not become smaller with more values, so intervals are wider by it. In the unit of the values, each 0 or more.
+/// Bounds of a systematic error that all values share, e.g. of the clocks of two hosts. More values do not reduce
+/// it, so intervals are widened by it. In the unit of the values, each 0 or more.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ErrorBounds {
-    /// How far the truth may be below the value.
+    /// Largest distance of the truth below the value.
     pub below: f64,
-    /// How far it may be above it; infinite if there is no bound.
+    /// Largest distance of the truth above the value; infinite without a bound.
     pub above: f64,
 }
 
 impl ErrorBounds {
-    /// There is no such error.
+    /// No error.
     pub const NONE: Self = Self { below: 0.0, above: 0.0 };
 
-    /// As far on both sides.
+    /// Equal bounds on both sides.
     pub fn both(error: f64) -> Self {
         Self { below: error, above: error }
     }
 
-    /// Of values that are multiplied.
+    /// Bounds for values multiplied by `factor`.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self { below: self.below * factor, above: self.above * factor }

@@ -1,4 +1,4 @@
-//! Pure functions from samples to figures: no I/O, no unsafe, nothing printed.
+//! Pure functions from samples to figures: no I/O, no unsafe code, no output.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ pub mod slow_drift;
 pub use error::Error;
 pub use interval::{ErrorBounds, Interval};
 
-/// The figures of one distribution, in the unit of its samples.
+/// Figures of one distribution, in the unit of its samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
     /// Smallest.
@@ -36,21 +36,21 @@ pub struct Figures {
     pub mean: f64,
     /// Standard deviation, dividing by n.
     pub stdev: f64,
-    /// Half of the samples are below.
+    /// Median.
     pub median: f64,
-    /// 90 % are below.
+    /// 90th percentile.
     pub p90: f64,
-    /// 99 % are below.
+    /// 99th percentile.
     pub p99: f64,
-    /// 99.9 % are below.
+    /// 99.9th percentile.
     pub p999: f64,
-    /// 99.99 % are below.
+    /// 99.99th percentile.
     pub p9999: f64,
     /// Largest.
     pub max: f64,
 }
 
-/// The `p` quantile of sorted samples, linearly interpolated between the two nearest.
+/// Quantile `p` of sorted samples, linearly interpolated between the two nearest.
 ///
 /// # Panics
 /// If there is no sample, or `p` is outside 0 to 1.
@@ -62,7 +62,7 @@ pub fn quantile(sorted: &[u64], p: f64) -> f64 {
     interpolated(sorted.len(), p, |place| sorted[place] as f64)
 }
 
-/// The same of `count` sorted values, of which `at` gives each.
+/// Quantile of `count` sorted values, read through `at`.
 fn interpolated(count: usize, p: f64, at: impl Fn(usize) -> f64) -> f64 {
     assert!((0.0..=1.0).contains(&p), "a quantile needs 0 <= p <= 1");
     let position = p * (count - 1) as f64;
@@ -71,7 +71,7 @@ fn interpolated(count: usize, p: f64, at: impl Fn(usize) -> f64) -> f64 {
     low + (high - low) * (position - below as f64)
 }
 
-/// The `p` quantile of floating-point values in any order, interpolated as [`quantile`]; `None` if there is none.
+/// Quantile `p` of values in any order, interpolated as [`quantile`]; `None` without a value.
 ///
 /// # Panics
 /// If `p` is outside 0 to 1.
@@ -81,9 +81,8 @@ pub fn quantile_of(values: &[f64], p: f64) -> Option<f64> {
     (!sorted.is_empty()).then(|| interpolated(sorted.len(), p, |place| sorted[place]))
 }
 
-/// All figures of the samples, which are sorted in place; `None` without a sample.
-///
-/// The mean is exact (summed as integers); the standard deviation divides by n.
+/// Figures of the samples, which are sorted in place; `None` without a sample. The mean is exact (summed as
+/// integers); the standard deviation divides by n.
 pub fn figures(samples: &mut [u64]) -> Option<Figures> {
     samples.sort_unstable();
     let (first, last) = (*samples.first()?, *samples.last()?);
@@ -104,7 +103,7 @@ pub fn figures(samples: &mut [u64]) -> Option<Figures> {
     })
 }
 
-/// The median of floating-point values; `None` if there is none.
+/// Median of values in any order; `None` without a value.
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile_of(values, 0.5)
 }

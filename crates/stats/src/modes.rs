@@ -1,29 +1,28 @@
-//! Whether values have one mode or several: Hartigan's dip test, and where to part two groups.
+//! Test for several modes: Hartigan's dip test, and the split into two groups.
 
-/// Uniform sets that the p-value is made of.
 const SIMULATIONS: usize = 1_999;
 
-/// Larger sets are not simulated: the dip falls with the square root of the number.
+/// Most values per simulated set: the dip falls with the square root of the number.
 const MOST_SIMULATED: usize = 400;
 
-/// How far values are from having one mode.
+/// Distance of values from a single mode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dip {
-    /// The largest distance of the distribution function from the nearest one with one mode, 0 to 0.25.
+    /// Largest distance of the distribution function from the nearest one with one mode, 0 to 0.25.
     pub dip: f64,
-    /// The p-value of "one mode", in steps of 1/2000.
+    /// P-value of "one mode", in steps of 1/2000.
     pub p: f64,
 }
 
-/// The dip test of values in any order; `None` below 4, or if one is not finite.
+/// Dip test of values in any order; `None` below 4, or if one is not finite.
 ///
-/// The p-value is that of the uniform distribution, which is the worst case of one mode, by simulation with a fixed seed:
-/// the same values have the same p-value. Values must be independent; many equal values (a clock that is coarse against the
-/// spread) look like modes.
+/// The p-value assumes the uniform distribution, the worst case of one mode. It is simulated with a fixed seed, so
+/// equal values have equal p-values. Values must be independent. Many equal values (a clock that is coarse against
+/// the spread) look like modes.
 ///
 /// # Source
-/// Hartigan and Hartigan (1985), doi:10.1214/aos/1176346577; the way to compute it is that of algorithm AS 217,
-/// doi:10.2307/2347485, with the correction that its loop ends when the modal interval no longer shrinks.
+/// Hartigan and Hartigan (1985), doi:10.1214/aos/1176346577. Computed by algorithm AS 217, doi:10.2307/2347485,
+/// corrected: its loop ends when the modal interval no longer shrinks.
 pub fn dip_test(values: &[f64]) -> Option<Dip> {
     if values.len() < 4 || values.iter().any(|value| !value.is_finite()) {
         return None;
@@ -36,7 +35,7 @@ pub fn dip_test(values: &[f64]) -> Option<Dip> {
     let mut random = fastrand::Rng::with_seed(0);
     let mut uniform = vec![0.0; simulated];
     let is_as_large = |_: &usize| {
-        // Sums of exponential gaps are sorted uniform values, but for a factor.
+        // Sums of exponential gaps are sorted uniform values, up to a factor.
         let mut sum = 0.0;
         for value in &mut uniform {
             sum -= (1.0 - random.f64()).ln();
@@ -48,7 +47,7 @@ pub fn dip_test(values: &[f64]) -> Option<Dip> {
     Some(Dip { dip: found, p: (as_large + 1) as f64 / (SIMULATIONS + 1) as f64 })
 }
 
-/// The dip alone, of values in any order; `None` below 4, or if one is not finite.
+/// Dip of values in any order; `None` below 4, or if one is not finite.
 pub fn dip_of(values: &[f64]) -> Option<f64> {
     if values.len() < 4 || values.iter().any(|value| !value.is_finite()) {
         return None;
@@ -58,7 +57,7 @@ pub fn dip_of(values: &[f64]) -> Option<f64> {
     Some(dip(&sorted))
 }
 
-/// The dip of sorted values. Distances are counted in steps of the distribution function, 1/n, and are halved at the end.
+/// Dip of sorted values. Distances are counted in steps of the distribution function, 1/n, and are halved at the end.
 fn dip(sorted: &[f64]) -> f64 {
     let (mut low, mut high) = (0, sorted.len() - 1);
     let mut largest: f64 = 1.0;
@@ -72,7 +71,7 @@ fn dip(sorted: &[f64]) -> f64 {
         if gap <= largest {
             break;
         }
-        // What lies beside the new modal interval: steps above the minorant on the left, below the majorant on the right.
+        // Outside the new modal interval: steps above the minorant on the left, below the majorant on the right.
         let left = minorant.windows(2).filter(|ends| ends[1] <= next_low);
         let right = majorant.windows(2).filter(|ends| ends[0] >= next_high);
         let left = left.map(|ends| farthest(sorted, ends, 1.0)).fold(0.0, f64::max);
@@ -86,7 +85,7 @@ fn dip(sorted: &[f64]) -> f64 {
     largest / (2 * sorted.len()) as f64
 }
 
-/// The knots, from low to high, of the convex (or concave) hull of the points (value, place).
+/// Knots, from low to high, of the convex (or concave) hull of the points (value, place).
 fn hull(sorted: &[f64], low: usize, high: usize, bends_wrongly: impl Fn(f64, f64) -> bool) -> Vec<usize> {
     let mut knots: Vec<usize> = Vec::new();
     for place in low..=high {
@@ -104,8 +103,8 @@ fn hull(sorted: &[f64], low: usize, high: usize, bends_wrongly: impl Fn(f64, f64
     knots
 }
 
-/// The largest vertical distance, plus the step itself, between the hulls, at a knot of either, and between which knots it
-/// lies: of the minorant on the left and of the majorant on the right.
+/// Largest vertical distance, plus the step itself, between the hulls at a knot of either. With the knots around
+/// it: of the minorant on the left, of the majorant on the right.
 fn widest_gap(sorted: &[f64], minorant: &[usize], majorant: &[usize]) -> (f64, usize, usize) {
     let (first, last) = (minorant[0], minorant[minorant.len() - 1]);
     let mut widest = (0.0, first, last);
@@ -131,14 +130,14 @@ fn widest_gap(sorted: &[f64], minorant: &[usize], majorant: &[usize]) -> (f64, u
     widest
 }
 
-/// By how many steps the point at `place` is above the line between two knots.
+/// Steps by which the point at `place` is above the line between two knots.
 fn above(sorted: &[f64], ends: &[usize], place: usize) -> f64 {
     let (from, to) = (ends[0], ends[1]);
     let slope = (to - from) as f64 / (sorted[to] - sorted[from]);
     (place - from) as f64 - (sorted[place] - sorted[from]) * slope
 }
 
-/// The largest distance of the steps between two knots from the line, upwards (1) or downwards (-1).
+/// Largest distance of the steps between two knots from the line, upwards (1) or downwards (-1).
 fn farthest(sorted: &[f64], ends: &[usize], direction: f64) -> f64 {
     if sorted[ends[0]] == sorted[ends[1]] {
         return 1.0;
@@ -149,18 +148,18 @@ fn farthest(sorted: &[f64], ends: &[usize], direction: f64) -> f64 {
 /// Two groups of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Groups {
-    /// Values of the lower group.
+    /// Number of values in the lower group.
     pub lower_count: usize,
-    /// Their median.
+    /// Median of the lower group.
     pub lower_median: f64,
-    /// Values of the upper group.
+    /// Number of values in the upper group.
     pub upper_count: usize,
-    /// Their median.
+    /// Median of the upper group.
     pub upper_median: f64,
 }
 
-/// Values parted in two so that squares within the groups are smallest. There are always two groups: ask
-/// [`dip_test`] whether there are two modes. `None` if all values are equal, or one is not finite.
+/// Splits values into the two groups with the smallest squares within. There are always two: [`dip_test`] tells if
+/// they are modes. `None` if all values are equal, or one is not finite.
 ///
 /// # Source
 /// Fisher (1958), "On grouping for maximum homogeneity", doi:10.1080/01621459.1958.10501479, with two groups.
@@ -175,7 +174,7 @@ pub fn two_groups(values: &[f64]) -> Option<Groups> {
     for (place, pair) in sorted.windows(2).enumerate() {
         below += pair[0] - mean;
         let first = (place + 1) as f64;
-        // Squares between the groups; together with those within they are all squares.
+        // Squares between the groups; with those within, they add up to all squares.
         let between = below * below * count / (first * (count - first));
         if pair[0] < pair[1] && between > best.0 {
             best = (between, place + 1);

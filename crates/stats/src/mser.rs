@@ -1,29 +1,27 @@
-//! Where a warm-up ends: MSER-5. An audit: it tells, and drops nothing.
+//! End of a warm-up by MSER-5. An audit: it reports, and drops nothing.
 
-/// Samples that are averaged before the search.
 const BATCH: usize = 5;
 
-/// Batches at the end that are no place to truncate at: the variance of so few says nothing.
+/// Batches at the end that are not candidates: the variance of so few is meaningless.
 const LAST: usize = 5;
 
-/// What MSER-5 would drop.
+/// Truncation that MSER-5 suggests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truncation {
     /// Samples before the point, a multiple of 5.
     pub samples: usize,
-    /// Whether the point lies in the first half. If not, the series is too short to tell a warm-up from a trend, and the
-    /// point means nothing.
+    /// True if the point lies in the first half. Otherwise the series is too short to tell a warm-up from a trend,
+    /// and the point means nothing.
     pub is_reliable: bool,
 }
 
-/// The truncation point of samples in the order of their measurement: the one that makes the standard error of the mean of
-/// what follows smallest, over batches of five. `None` below 50 samples. A remainder of less than five at the end is not
-/// looked at.
+/// Truncation point of samples in time order: it minimises the standard error of the mean of the rest, over batches
+/// of five. `None` below 50 samples. Ignores a remainder of less than five at the end.
 ///
 /// # Source
 /// White, Cobb and Spratt (2000), "A comparison of five steady-state truncation heuristics for simulation",
-/// doi:10.1109/WSC.2000.899857; rejection in the second half and the batches at the end as in Hoad, Robinson and Davies
-/// (2010), doi:10.1057/jors.2009.121.
+/// doi:10.1109/WSC.2000.899857; rejection in the second half and the batches at the end as in Hoad, Robinson and
+/// Davies (2010), doi:10.1057/jors.2009.121.
 pub fn mser5(samples: impl IntoIterator<Item = f64>) -> Option<Truncation> {
     let mut samples = samples.into_iter();
     let batches: Vec<f64> = std::iter::from_fn(|| {

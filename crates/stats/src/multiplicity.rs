@@ -1,17 +1,17 @@
-//! Many tests at once: p-values adjusted for their number.
+//! P-values adjusted for the number of tests.
 //!
-//! Each function takes the p-values of all tests, also of those that found nothing, and gives the adjusted ones in the same
-//! order; an adjusted p-value is compared with the wanted rate as an ordinary one is with a level.
+//! Each function takes the p-values of all tests, including those that found nothing, and returns adjusted ones in
+//! the same order. An adjusted p-value is compared with the wanted rate as an ordinary one is with a level.
 
-/// Benjamini and Hochberg's adjusted p-values: of the tests with at most q, at most the share q is expected to be wrong
-/// (the false discovery rate), if the tests are independent or positively dependent.
+/// Benjamini and Hochberg's adjusted p-values. Of the tests with at most q, the expected share of wrong ones is at most
+/// q (false discovery rate). Tests must be independent or positively dependent.
 ///
 /// # Panics
 /// If a p-value is not 0 to 1.
 ///
 /// # Source
-/// Benjamini and Hochberg (1995), doi:10.1111/j.2517-6161.1995.tb02031.x; dependence: Benjamini and Yekutieli (2001),
-/// doi:10.1214/aos/1013699998.
+/// Benjamini and Hochberg (1995), doi:10.1111/j.2517-6161.1995.tb02031.x; dependence: Benjamini and Yekutieli
+/// (2001), doi:10.1214/aos/1013699998.
 pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     let order = ascending(p);
     let mut adjusted = vec![0.0; p.len()];
@@ -23,34 +23,26 @@ pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// How many tests Benjamini and Hochberg's procedure rejects at the false discovery rate `q`: the largest R such that R
-/// p-values are at most R q / n. Those are exactly the ones that are at most R q / n.
-///
-/// # Panics
-/// As [`benjamini_hochberg`].
+/// Number of tests that Benjamini and Hochberg's procedure rejects at the false discovery rate `q`: the largest R such
+/// that R p-values are at most R q / n. Those are exactly the rejected ones. Panics as [`benjamini_hochberg`].
 pub fn discoveries(p: &[f64], q: f64) -> usize {
     let order = ascending(p);
     let is_within = |rank: &usize| p[order[rank - 1]] <= level_of(*rank, p.len(), q);
     (1..=p.len()).rev().find(is_within).unwrap_or(0)
 }
 
-/// The level at which each of `discoveries` among `n` tests is judged: q `discoveries` / n, with one discovery if there
-/// is none.
+/// Level of each of `discoveries` among `n` tests: q `discoveries` / n, and q / n without a discovery.
 pub fn level_of(discoveries: usize, n: usize, q: f64) -> f64 {
     q * discoveries.max(1) as f64 / n as f64
 }
 
-/// Bonferroni's adjusted p-values: each times the number of tests. Unlike Holm's they belong to simultaneous intervals,
-/// each at alpha / n.
-///
-/// # Panics
-/// As [`benjamini_hochberg`].
+/// Bonferroni's adjusted p-values: each times the number of tests. Unlike Holm's they match simultaneous intervals,
+/// each at alpha / n. Panics as [`benjamini_hochberg`].
 pub fn bonferroni(p: &[f64]) -> Vec<f64> {
     assert_are_probabilities(p);
     p.iter().map(|p_value| (p_value * p.len() as f64).min(1.0)).collect()
 }
 
-/// The places of p-values by size.
 fn ascending(p: &[f64]) -> Vec<usize> {
     assert_are_probabilities(p);
     let mut order: Vec<usize> = (0..p.len()).collect();

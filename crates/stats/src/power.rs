@@ -1,20 +1,21 @@
-//! How many runs it takes to see a change, and how small a change that many runs can show.
+//! Number of runs needed to detect a change, and smallest change that a number of runs detects.
 //!
-//! A change is seen if the interval of the ratio lies beyond the margin. With s the standard deviation of log ratios and
-//! d the distance in logarithms from the change to the margin, n values (pairs) see it with the wanted power if
+//! A change is detected if the interval of the ratio lies beyond the margin. Let s be the standard deviation of log
+//! ratios, and d the distance in logarithms from the change to the margin. Then n values (pairs) have the wanted power
+//! if
 //!
 //! ```text
 //! n >= (t(1 - alpha' / 2, n - 1) + t(power, n - 1))^2  s^2 / (E d^2),     alpha' = alpha / comparisons
 //! ```
 //!
-//! where t(p, f) is Student's quantile with f degrees of freedom and E = 3 / pi = 0.955 the efficiency of the rank tests
-//! against Student's test on normal data (it is larger on heavy tails). For independent sets of n runs each, s^2 is twice
-//! the variance of the log statistic of a run, and f = 2n - 2. Dividing alpha by the number of comparisons is what a single
-//! change among them needs; several need less.
+//! where t(p, f) is Student's quantile with f degrees of freedom. E = 3 / pi = 0.955 is the efficiency of the rank
+//! tests against Student's test on normal data (larger on heavy tails). For independent sets of n runs each, s^2 is
+//! twice the variance of the log statistic of a run, and f = 2n - 2. Dividing alpha by the number of comparisons
+//! suits a single change among them; several need fewer runs.
 //!
-//! The formula is too hopeful where n is near the smallest number that has an interval at the level at all: nearly all pairs
-//! must agree then. Below twice that number, d / s is instead the wanted quantile of the distance from the truth to the
-//! lower end of the interval itself, over 2,000 simulated sets of normal values (with a fixed seed).
+//! The formula is too optimistic where n is near the smallest number that has an interval at the level: nearly all
+//! pairs must agree then. Below twice that number, d / s is simulated instead, over 2,000 sets of normal values with a
+//! fixed seed. It is the wanted quantile of the distance from the truth to the lower end of the interval.
 //!
 //! # Source
 //! The iterated approximation of the power of Student's test, e.g. Julious (2010), "Sample Sizes for Clinical Trials",
@@ -29,44 +30,44 @@ use std::f64::consts::{PI, TAU};
 /// Efficiency of the rank tests against Student's on normal data.
 const EFFICIENCY: f64 = 3.0 / PI;
 
-/// More runs than this are never proposed.
 const MOST_RUNS: u64 = 1_000_000;
 
-/// Sets of values that a small number of runs is judged by.
+/// Simulated sets of values for a small number of runs.
 const SIMULATIONS: usize = 2_000;
 
-/// How runs of both sides belong together.
+/// Relation between the runs of both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// In pairs; n is the number of pairs, and the deviation that of the log ratios of pairs.
+    /// Pairs; n is the number of pairs, and the deviation that of their log ratios.
     Paired,
-    /// Two independent sets; n is the number of runs of either side, and the deviation that of the log statistic of runs.
+    /// Two independent sets; n is the number of runs of either side, and the deviation that of the log statistic of
+    /// runs.
     Independent,
 }
 
-/// What is to be decided.
+/// Design of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Design {
-    /// How runs belong together.
+    /// Relation between the runs.
     pub layout: Layout,
-    /// Standard deviation of logarithms, see [`Layout`]; for small ones the coefficient of variation. Above 0.
+    /// Standard deviation of logarithms, as in [`Layout`]; if small, the coefficient of variation. Above 0.
     pub log_sd: f64,
-    /// The margin of the verdict, from 0 to below 1.
+    /// Margin of the verdict, from 0 to below 1.
     pub margin: f64,
-    /// The level of one interval (0.05 for 95 %), between 0 and 1.
+    /// Level of one interval (0.05 for 95 %), between 0 and 1.
     pub alpha: f64,
-    /// How many comparisons are judged together, at least 1.
+    /// Number of comparisons that are judged together, at least 1.
     pub comparisons: u64,
-    /// The probability with which the change is to be seen, at least 0.5, below 1.
+    /// Probability of detecting the change, from 0.5 to below 1.
     pub power: f64,
 }
 
 impl Design {
-    /// The smallest number of runs (of pairs, or of either side) that sees a true ratio of `ratio`; `None` if it is within
-    /// the margin, or if a million runs do not suffice.
+    /// Fewest runs (pairs, or runs of either side) that detect a true ratio of `ratio`; `None` if it is within the
+    /// margin, or a million runs do not suffice.
     ///
     /// # Panics
-    /// If a field is outside its range, or `ratio` not above 0.
+    /// If a field is out of range, or `ratio` not above 0.
     pub fn runs_needed(&self, ratio: f64) -> Option<u64> {
         self.check();
         assert!(ratio > 0.0, "a ratio is above 0");
@@ -83,17 +84,17 @@ impl Design {
         (needed < end).then_some(needed)
     }
 
-    /// The smallest ratio above 1 that `runs` (pairs, or runs of either side) see; `None` if that many have no interval at
-    /// the level.
+    /// Smallest ratio above 1 that `runs` (pairs, or runs of either side) detect; `None` if that many have no
+    /// interval at the level.
     ///
     /// # Panics
-    /// If a field is outside its range.
+    /// If a field is out of range.
     pub fn min_detectable_effect(&self, runs: u64) -> Option<f64> {
         self.check();
         (runs >= self.fewest()).then(|| (1.0 + self.margin) * self.distance(runs).exp())
     }
 
-    /// How many runs the level needs at all.
+    /// Fewest runs for the level.
     fn fewest(&self) -> u64 {
         let fewest = match self.layout {
             Layout::Paired => fewest_pairs(self.level()),
@@ -107,7 +108,7 @@ impl Design {
         self.alpha / self.comparisons as f64
     }
 
-    /// The distance from the margin, in logarithms, at which `n` runs see a change.
+    /// Distance from the margin, in logarithms, at which `n` runs detect a change.
     fn distance(&self, n: u64) -> f64 {
         if n < 2 * self.fewest() {
             return self.log_sd * self.simulated(n as usize);
@@ -121,7 +122,7 @@ impl Design {
         standard_errors * self.log_sd * (sides / (EFFICIENCY * n as f64)).sqrt()
     }
 
-    /// The wanted quantile of how far the lower end of an interval is below the truth, for values of deviation 1.
+    /// Wanted quantile of the distance from the truth down to the lower end of an interval, for values of deviation 1.
     fn simulated(&self, n: usize) -> f64 {
         let counts = match self.layout {
             Layout::Paired => CountDistribution::signed_rank(n),
@@ -150,13 +151,13 @@ impl Design {
     }
 }
 
-/// A value of the standard normal distribution, by Box and Muller.
+/// Standard normal value, by Box and Muller.
 fn normal(random: &mut Rng) -> f64 {
     (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (TAU * random.f64()).cos()
 }
 
-/// The standard deviation of values with n - 1; `None` below two values. Of the logarithms of run statistics or of the log
-/// ratios of pairs it is [`Design::log_sd`].
+/// Standard deviation of values, dividing by n - 1; `None` below two. [`Design::log_sd`] takes that of the
+/// logarithms of run statistics, or of the log ratios of pairs.
 pub fn sample_sd(values: &[f64]) -> Option<f64> {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -186,7 +187,7 @@ mod tests {
         }
     }
 
-    /// The rule of thumb: 15.7 (CV / delta)^2 runs of either side.
+    /// Rule of thumb: 15.7 (CV / delta)^2 runs of either side.
     #[test]
     fn many_runs_agree_with_the_rule_of_thumb() {
         let design = Design { layout: Layout::Independent, log_sd: 0.1, ..DESIGN };
@@ -200,7 +201,7 @@ mod tests {
         assert_eq!(DESIGN.runs_needed(1.0), None);
         assert_eq!(DESIGN.runs_needed(1.0 + 1e-9), None);
         assert_eq!(DESIGN.min_detectable_effect(5), None);
-        // Even a large change needs as many as have an interval.
+        // Even a large change needs enough runs for an interval.
         assert_eq!(DESIGN.runs_needed(3.0), Some(6));
         let margin = Design { margin: 0.05, ..DESIGN };
         assert!(margin.runs_needed(0.8).unwrap() < margin.runs_needed(0.9).unwrap());

@@ -5,29 +5,29 @@ use crate::binomial::clopper_pearson;
 use crate::order::median_interval;
 use crate::rounds::ALPHA;
 
-/// Events of a kind among all that could have been, e.g. messages lost among those sent.
+/// Events of a kind among all possible ones, e.g. messages lost among those sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proportion {
-    /// Events of the kind.
+    /// Number of events.
     pub events: u64,
-    /// All.
+    /// Number of all possible events.
     pub of: u64,
 }
 
 impl Proportion {
-    /// From 0 to 1; NaN of nothing.
+    /// Share from 0 to 1; NaN if `of` is 0.
     pub fn share(self) -> f64 {
         self.events as f64 / self.of as f64
     }
 }
 
-/// Confidence interval at 95 % or more of a share, from 0 to 1; `None` if nothing was sent.
+/// Confidence interval of a share at 95 % or more, from 0 to 1; `None` if nothing was sent.
 ///
-/// For one round, and where no round lost anything, it is Clopper and Pearson's of all rounds together. That assumes
-/// independent losses: losses in bursts make it too narrow, also where it bounds a loss that was not seen.
+/// For one round, or without losses, it is Clopper and Pearson's of all rounds together. That assumes independent
+/// losses: bursts make it too narrow, also as a bound of an unseen loss.
 ///
-/// Otherwise it spans the shares of all rounds. It contains the median of a round with a probability of at least
-/// 1 - 2^(1 - rounds), whatever the distribution, and always the share of all rounds together. With fewer than six rounds
+/// Otherwise it spans the shares of all rounds, and always contains that of all rounds together. It contains the median
+/// share of rounds with a probability of at least 1 - 2^(1 - rounds), for any distribution. With fewer than six rounds
 /// both ends are infinite.
 ///
 /// # Source
@@ -50,7 +50,7 @@ pub fn interval(rounds: &[Proportion]) -> Option<Interval> {
     Some(Interval { low, high })
 }
 
-/// All rounds together.
+/// Sum of all rounds.
 pub fn sum(rounds: &[Proportion]) -> Proportion {
     let add = |sum: Proportion, one: &Proportion| Proportion {
         events: sum.events.saturating_add(one.events),

@@ -1,24 +1,23 @@
-//! How often, without a shift, that many pairs would be above 0: the distributions behind the rank-sum and the
-//! signed-rank test.
+//! Distributions of the rank-sum and signed-rank statistics without a shift: numbers of pairs above 0.
 
 use crate::binomial::smallest;
 use crate::distribution::normal_cdf;
 
-/// Up to so many values per side (of pairs: values) the distribution is exact, above it is normal with continuity
-/// correction. The same bound as in R's `wilcox.test`.
+/// Most values per side for an exact distribution; above, it is normal with continuity correction. As in R's
+/// `wilcox.test`.
 pub const EXACT_UP_TO: usize = 50;
 
-/// The distribution of a count from 0 to `most` that is symmetric about `most / 2`.
+/// Distribution of a count from 0 to `most`, symmetric about `most / 2`.
 #[derive(Clone, Debug)]
 pub enum CountDistribution {
     /// P(count <= k) for every k.
     Exact(Vec<f64>),
-    /// By mean and standard deviation.
+    /// Mean and standard deviation.
     Normal { mean: f64, sd: f64 },
 }
 
 impl CountDistribution {
-    /// Of the pairs of one value of n and one of m of which the latter is larger: Mann and Whitney's U.
+    /// Number of pairs of one of n values and a larger one of m: Mann and Whitney's U.
     pub fn rank_sum(n: usize, m: usize) -> Self {
         if n <= EXACT_UP_TO && m <= EXACT_UP_TO {
             return Self::exact(rank_sum_masses(n, m));
@@ -27,7 +26,7 @@ impl CountDistribution {
         Self::Normal { mean: n * m / 2.0, sd: (n * m * (n + m + 1.0) / 12.0).sqrt() }
     }
 
-    /// Of the averages of two of n values (or one with itself) that are above 0: Wilcoxon's W.
+    /// Number of averages of two of n values (or one with itself) above 0: Wilcoxon's W.
     pub fn signed_rank(n: usize) -> Self {
         if n <= EXACT_UP_TO {
             return Self::exact(signed_rank_masses(n));
@@ -45,8 +44,8 @@ impl CountDistribution {
         Self::Exact(masses)
     }
 
-    /// The place, among `pairs` sorted pairs, of the lower end of an interval at 1 - `alpha`; that of the upper end is as
-    /// far from the last. `None` if there is no such interval.
+    /// Place, among `pairs` sorted pairs, of the lower end of an interval at 1 - `alpha`; the upper end is as far
+    /// from the last. `None` if there is no such interval.
     pub fn place_of_low(&self, pairs: usize, alpha: f64) -> Option<usize> {
         let outside = smallest(pairs as u64, |k| self.cdf(k as usize) > alpha / 2.0) as usize;
         outside.checked_sub(1)
@@ -63,7 +62,7 @@ impl CountDistribution {
 
 /// P(U = u): the largest of all values is one of the m, with probability m / (n + m), and above n others; or it is not.
 fn rank_sum_masses(n: usize, m: usize) -> Vec<f64> {
-    // With i of the m values and all of the n so far, for every i.
+    // For every i: with i of the m values and all of the n so far.
     let mut rows = vec![vec![1.0]; m + 1];
     for of_n in 1..=n {
         for of_m in 1..=m {

@@ -1,4 +1,4 @@
-//! How far figures can be trusted: over rounds, and within one.
+//! Reliability of figures, over rounds and within one.
 
 use crate::drift::drift;
 use crate::median;
@@ -6,30 +6,30 @@ use crate::modes::{Groups, dip_test, two_groups};
 use crate::order::median_interval;
 use crate::{ErrorBounds, Interval};
 
-/// A drift by this share of the median or more counts.
+/// Smallest drift that counts, as a share of the median.
 pub const DRIFT_CHANGE: f64 = 0.05;
-/// Modes count if their medians are apart by this ratio or more.
+/// Smallest ratio of the medians of two modes that counts.
 pub const MODES_RATIO: f64 = 1.1;
 
-/// A figure over rounds, in its unit.
+/// Figure over rounds, in its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The median of the rounds.
+    /// Median of the rounds.
     pub median: f64,
-    /// Covers the median over all possible rounds with 95 %, whatever the distribution and wherever within their bounds the
-    /// values are off; `None` with fewer than 6 rounds.
+    /// Covers the median over all possible rounds with 95 %, for any distribution and any error within its bounds;
+    /// `None` with fewer than 6 rounds.
     pub interval: Option<Interval>,
 }
 
-/// All intervals here are at 95 %.
+/// Level of all intervals here: 95 %.
 pub const ALPHA: f64 = 0.05;
 
-/// Fewest rounds that are judged, and the p-value below which something is reported.
+/// Fewest rounds that are judged, and largest p-value that is reported.
 const FEWEST: usize = 6;
 const SHAPE_P: f64 = 0.01;
 
-/// Two groups of rounds, in the order of their medians, if the rounds have two modes: the dip test rejects one at 1 %, the
-/// groups are apart by [`MODES_RATIO`] or more, and each has two rounds or more. The median over all is of either then.
+/// Two groups of rounds, by median, if the rounds have two modes: the dip test rejects one mode at 1 %, the medians
+/// differ by [`MODES_RATIO`], and each group has two rounds. The median over all may then be of either.
 pub fn modes_of_rounds(medians: &[f64]) -> Option<Groups> {
     if medians.len() < FEWEST || dip_test(medians)?.p > SHAPE_P {
         return None;
@@ -38,8 +38,8 @@ pub fn modes_of_rounds(medians: &[f64]) -> Option<Groups> {
     two_groups(medians).filter(|groups| groups.lower_count.min(groups.upper_count) >= 2 && apart(groups))
 }
 
-/// The change from the first round to the last, as a share of their median, if the rounds drift: the p-value by Mann and
-/// Kendall is 1 % or less, and the change by Theil and Sen's slope [`DRIFT_CHANGE`] or more.
+/// Change from the first round to the last, as a share of their median, if the rounds drift. That requires a
+/// p-value by Mann and Kendall of at most 1 %, and a change by Theil and Sen's slope of [`DRIFT_CHANGE`].
 pub fn drift_of_rounds(medians: &[f64]) -> Option<f64> {
     if medians.len() < FEWEST {
         return None;
@@ -50,12 +50,12 @@ pub fn drift_of_rounds(medians: &[f64]) -> Option<f64> {
     (change.abs() >= DRIFT_CHANGE).then_some(change)
 }
 
-/// The median of one figure over rounds, with its interval; `None` without a round. `errors` are the largest of all rounds.
+/// Median of one figure over rounds, with its interval; `None` without a round. `errors` are the largest of all rounds.
 pub fn figure_over_rounds(values: &[f64], errors: ErrorBounds) -> Option<Estimate> {
     Some(Estimate { median: median(values)?, interval: interval_over_rounds(values, errors, ALPHA) })
 }
 
-/// The interval at 1 - `alpha` of the median of one figure over rounds, as in [`figure_over_rounds`]; `None` with too few.
+/// Interval of the median over rounds at 1 - `alpha`, as in [`figure_over_rounds`]; `None` with too few.
 pub fn interval_over_rounds(values: &[f64], errors: ErrorBounds, alpha: f64) -> Option<Interval> {
     median_interval(values, alpha).map(|interval| interval.widened(errors))
 }
@@ -73,7 +73,7 @@ mod tests {
         let rising: Vec<f64> = (0..12).map(|round| 1.05_f64.powi(round)).collect();
         assert!(drift_of_rounds(&rising).is_some_and(|change| (0.4..0.8).contains(&change)));
         assert_eq!(modes_of_rounds(&rising).map(|_| ()), None);
-        // Too small to matter, and too few to tell.
+        // A small difference, and too few rounds.
         let close: Vec<f64> = alternating.iter().map(|value| 100.0 + value).collect();
         assert_eq!((modes_of_rounds(&close).map(|_| ()), modes_of_rounds(&alternating[..5]).map(|_| ())), (None, None));
         assert_eq!(drift_of_rounds(&rising[..5]), None);
@@ -90,7 +90,7 @@ mod tests {
             modes += u32::from(modes_of_rounds(&rounds).is_some());
             drifts += u32::from(drift_of_rounds(&rounds).is_some());
         }
-        // 4 are expected of either; more than 12 come about once in a thousand times.
+        // 4 are expected of either; more than 12 occur once in a thousand times.
         assert!(modes <= 12 && drifts <= 12, "{modes} {drifts}");
     }
 

@@ -1,8 +1,8 @@
-//! Two sides with several runs each, in many figures: from the figures of runs to verdicts.
+//! Comparison of two sides with several runs each, in many figures.
 //!
-//! The run is the unit: samples within a run depend on each other, and tests that take them as independent call nearly
-//! every unchanged program slower. So of each run only its figures count, and a comparison is of one of them.
-//! All comparisons are judged together, see [`crate::change`].
+//! The run is the unit: samples within a run depend on each other, and tests that assume independence call nearly
+//! every unchanged program slower. So only figures of runs count, and each comparison is of one figure. All
+//! comparisons are judged together, as in [`crate::change`].
 
 use crate::change::{ChangeVerdict, Control, Judged, judge_all};
 use crate::error::Error;
@@ -12,31 +12,30 @@ use crate::rounds::figure_over_rounds;
 use crate::shift::Shift;
 use crate::{ErrorBounds, Interval};
 
-/// Below this the logarithms of a figure do not differ from run to run: what a coarse clock makes of a steady figure.
+/// Smaller deviations of logarithms are those of a steady figure on a coarse clock.
 const LEAST_DEVIATION: f64 = 1e-12;
 
 /// One figure of both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sides {
-    /// Its values in the reference's runs, and in the results' runs, in its unit. If they were made in pairs, the
-    /// i-th of one side belongs to the i-th of the other.
+    /// Values of the reference's runs and of the results' runs, in its unit; paired values have the same index.
     pub values: [Vec<f64>; 2],
-    /// By how much the values of either side may be off, all alike, in their unit: as by the clocks of two hosts.
+    /// Largest systematic error of either side's values, in their unit, e.g. of the clocks of two hosts.
     pub errors: [f64; 2],
-    /// Whether less of it is worse.
+    /// True if higher is better.
     pub is_better_if_more: bool,
 }
 
-/// What is to be found out.
+/// Parameters of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Question {
-    /// How runs of both sides belong together.
+    /// Relation between the runs of both sides.
     pub layout: Layout,
-    /// Changes up to this share are none, from 0 to below 1.
+    /// Largest share of a change that is ignored, from 0 to below 1.
     pub margin: f64,
-    /// How wrong verdicts may be.
+    /// Error rate of verdicts.
     pub control: Control,
-    /// The probability with which a change is to be seen, at least 0.5, below 1; for the smallest change that can be.
+    /// Probability of detecting the smallest detectable change, from 0.5 to below 1.
     pub power: f64,
 }
 
@@ -48,38 +47,39 @@ impl Question {
     }
 }
 
-/// One figure, judged.
+/// Result for one figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Runs of the reference and of the results; in pairs both are their number.
+    /// Numbers of runs of the reference and of the results; the number of pairs for both if paired.
     pub runs: [usize; 2],
-    /// Median over the reference's runs, and over the results' runs, in the figure's unit.
+    /// Medians over the reference's runs and over the results' runs, in the figure's unit.
     pub sides: [f64; 2],
-    /// The intervals of those medians at 95 %, with the errors; `None` below six runs.
+    /// Intervals of those medians at 95 %, with the errors; `None` below six runs.
     pub side_intervals: [Option<Interval>; 2],
-    /// See [`Sides::errors`].
+    /// Largest systematic errors: [`Sides::errors`].
     pub errors: [f64; 2],
-    /// The ratio results / reference and what it says.
+    /// Ratio results / reference, judged.
     pub judged: Judged,
-    /// Standard deviation of the log ratios of pairs, or of the log figures of runs; `None` below two runs, and if the
-    /// figure is 0 or less in any.
+    /// Standard deviation of the log ratios of pairs, or of the log figures of runs; `None` below two runs, or if
+    /// any figure is 0 or less.
     pub log_sd: Option<f64>,
-    /// The smallest ratio above 1 that so many runs show with the wanted power, or the largest below 1 of what is better if
-    /// there is more; `None` if they are too few to show any, and without a deviation.
+    /// Smallest ratio above 1 that this many runs detect with the wanted power, or largest below 1 where higher is
+    /// better. `None` with too few runs, or without a deviation.
     pub min_detectable_effect: Option<f64>,
 }
 
-/// Judges every figure, in their order.
+/// Judges every figure, in order.
 ///
-/// Runs that are no pairs may have figures of 0, see [`Shift::ratio`]. If the median of what is better if there is more is
-/// 0 on one side alone, that side is worse, however few the runs are: nothing came in most of them.
-/// Verdicts hold wherever values are within their errors: what could be otherwise is inconclusive.
+/// Independent runs may have figures of 0, see [`Shift::ratio`]. Where higher is better, a median of 0 on one side
+/// only makes that side worse, even with few runs: nothing arrived in most of them. Verdicts hold for any values
+/// within their errors; otherwise they are inconclusive.
 ///
 /// # Errors
-/// If a side has no run, a figure is below 0 by more than its error, or 0 in a pair, or what should be pairs are not.
+/// If a side has no run, or the numbers of paired runs differ; if a figure is below 0 by more than its error, or 0 in a
+/// pair.
 ///
 /// # Panics
-/// If the question has a number outside its range.
+/// If a number of the question is out of range.
 pub fn compare(cells: &[Sides], question: &Question) -> Result<Vec<Comparison>, Error> {
     let shift = |Sides { values: [reference, result], errors, .. }: &Sides| match question.layout {
         Layout::Paired => Shift::paired_ratio_within(reference, result, *errors),
@@ -98,7 +98,7 @@ pub fn compare(cells: &[Sides], question: &Question) -> Result<Vec<Comparison>, 
             true => (turned(judged, sides), min_detectable_effect.map(f64::recip)),
             false => (judged, min_detectable_effect),
         };
-        // What is to be measured for the least that it may be to be seen.
+        // Measured ratio for the smallest true change that is detected.
         let signed = errors.map(|error| if *is_better_if_more { -error } else { error });
         let measured = |ratio: f64| (ratio * (sides[0] + signed[0]) + signed[1]) / sides[0];
         let min_detectable_effect = min_detectable_effect.map(measured).filter(|ratio| *ratio > 0.0);
@@ -116,15 +116,14 @@ pub fn compare(cells: &[Sides], question: &Question) -> Result<Vec<Comparison>, 
     Ok(cells.iter().zip(judged).map(comparison).collect())
 }
 
-/// The place of the comparison in which a change by the share `effect` is seen latest, as its figure differs from run to run
-/// or may be off, and how many runs (pairs, or runs of either side) show a change
-/// by the share `effect` even there, with the wanted power; `None` if a million do not. Nothing if no comparison has two
-/// runs.
+/// Place of the comparison in which a change by the share `effect` is detected last, because of its deviation or
+/// errors. With it the number of runs (pairs, or runs of either side) that detects the change even there; `None` if
+/// a million do not. Nothing if no comparison has two runs.
 ///
-/// It depends on how much figures differ and not on how they differ between the sides, so that measuring on until there are
+/// It depends on the spread of figures and not on their difference between the sides. So measuring until there are
 /// as many hardly favours a verdict: only steady stretches end sooner.
 pub fn runs_needed(comparisons: &[Comparison], question: &Question, effect: f64) -> Option<(usize, Option<u64>)> {
-    // What is left of the effect, however far values are off.
+    // Remaining effect for the worst error of the values.
     let left = |Comparison { sides: [reference, _], errors, .. }: &Comparison| {
         (((1.0 + effect) * reference - errors[1]) / (reference + errors[0])).max(1.0)
     };
@@ -136,7 +135,7 @@ pub fn runs_needed(comparisons: &[Comparison], question: &Question, effect: f64)
     Some((hardest, question.design(log_sd, comparisons.len()).runs_needed(ratio)))
 }
 
-/// The verdict on what is better if there is more, of which these are the medians.
+/// Verdict for a figure where higher is better, given the medians.
 fn turned(judged: Judged, [reference, result]: [f64; 2]) -> Judged {
     let verdict = match judged.verdict {
         _ if reference > 0.0 && result == 0.0 => ChangeVerdict::Regressed,
@@ -148,7 +147,7 @@ fn turned(judged: Judged, [reference, result]: [f64; 2]) -> Judged {
     Judged { verdict, ..judged }
 }
 
-/// As [`Design::log_sd`] wants it; `None` if a value is 0 or less.
+/// Standard deviation for [`Design::log_sd`]; `None` if a value is 0 or less.
 fn log_sd([reference, result]: &[Vec<f64>; 2], layout: Layout) -> Option<f64> {
     if reference.iter().chain(result).any(|value| *value <= 0.0) {
         return None;
@@ -167,8 +166,8 @@ fn log_sd([reference, result]: &[Vec<f64>; 2], layout: Layout) -> Option<f64> {
     Some(found.max(LEAST_DEVIATION))
 }
 
-/// How far from the margin a change must be to be seen, in deviations, by the number of runs. Few runs are simulated for it,
-/// so each number is asked for once.
+/// Cache of the distance from the margin at which a change is detected, in deviations, by number of runs: few runs
+/// are simulated.
 struct Distances<'a> {
     question: &'a Question,
     comparisons: usize,
@@ -197,7 +196,7 @@ mod tests {
         Question { layout, margin: 0.02, control: Control::Fdr(0.05), power: 0.95 }
     }
 
-    /// Two figures that wander together from run to run; the results' values are times `ratio` and a little noise.
+    /// Two figures that vary together from run to run; the results' values are times `ratio` and a little noise.
     fn runs(ratio: f64, count: u64, noise: f64) -> [Sides; 2] {
         let mut random = fastrand::Rng::with_seed(count);
         let mut sides = [Vec::new(), Vec::new()];
@@ -263,7 +262,7 @@ mod tests {
             assert_eq!(verdict(ratio, errors), Inconclusive, "{ratio} {errors:?}");
         }
         assert_eq!(one(0.8, [110.0; 2], true).judged.verdict, Inconclusive);
-        // What is to be measured so that the least it may be is seen.
+        // Measured ratio for the smallest true change that is detected.
         let [exact, off] = [[0.0; 2], [100.0, 50.0]].map(|errors| one(1.0, errors, false));
         let least = (off.min_detectable_effect.unwrap() * 1001.0 - 50.0) / 1101.0;
         assert!((least / exact.min_detectable_effect.unwrap() - 1.0).abs() < 1e-3, "{exact:?} {off:?}");
@@ -296,7 +295,7 @@ mod tests {
         let (rate, none) = ([9.0, 8.0, 9.5, 8.5, 9.0, 8.0], [0.0; 6]);
         assert_eq!((verdict(&rate, &none, true), verdict(&none, &rate, true)), (Regressed, Improved));
         assert_eq!((verdict(&none, &rate, false), verdict(&rate, &none, false)), (Regressed, Improved));
-        // Too few runs for an interval: that nothing comes is a regression, and that something is lost is not shown.
+        // Too few runs for an interval: no arrivals are still a regression, and a loss is inconclusive.
         assert_eq!(
             (verdict(&rate[..2], &none[..2], true), verdict(&none[..2], &rate[..2], true)),
             (Regressed, Improved)

@@ -1,4 +1,4 @@
-//! The audit of a series of samples: warm-up, autocorrelation, drift and modes. It tells, and drops nothing.
+//! Audit of a series of samples: warm-up, autocorrelation, drift and modes. It reports, and drops nothing.
 
 use crate::autocorrelation::{Autocorrelation, effective_size};
 use crate::drift::{MOST_POINTS, drift};
@@ -8,17 +8,15 @@ use crate::{median, quantile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Samples that are kept for the audit; of more, one of two, of four, ...
+/// Most samples that are kept for the audit; of more, one in two, in four, ...
 const MOST_KEPT: usize = 16_384;
-/// Fewest samples that are audited.
 const FEWEST: usize = 100;
-/// Autocorrelations that are looked at.
 const LAGS: usize = 100;
-/// Samples that the dip is made of, so that neighbours are far apart.
+/// Samples for the dip, so that neighbours are far apart.
 const DIP_SAMPLES: usize = 400;
 /// The 99 % quantile of the dip of n uniform values, times the square root of n.
 const DIP_LIMIT: f64 = 0.575;
-/// Share at either end that is not looked at when samples are parted in two: outliers are no mode.
+/// Share at either end that is ignored by the split into two groups: outliers are not a mode.
 const TAIL: f64 = 0.025;
 
 /// The audit of a series of samples, in the order of their measurement.
@@ -90,7 +88,7 @@ pub struct Modes {
 }
 
 impl Series {
-    /// Every time times `factor`.
+    /// Series with every time multiplied by `factor`.
     pub fn scaled(mut self, factor: f64) -> Self {
         if let Some(warm_up) = &mut self.warm_up {
             let WarmUp { mean_ns, median_ns, p99_ns, .. } = warm_up;
@@ -104,11 +102,11 @@ impl Series {
     }
 }
 
-/// Samples in the order of their measurement, evenly thinned where they are many; memory is bounded.
+/// Samples in time order, evenly thinned where they are many; memory is bounded.
 #[derive(Clone, Debug)]
 pub struct Thinned {
     kept: Vec<u64>,
-    /// The first samples, none left out, once others are.
+    /// First samples, without gaps, once others are thinned.
     head: Vec<u64>,
     every: u64,
     count: u64,
@@ -139,8 +137,8 @@ impl Thinned {
         self.count += 1;
     }
 
-    /// What there is to tell; `None` below 100 samples. `granularity_ns` is that of the clock: equal readings are spread
-    /// over it, or they would look like modes.
+    /// Audit of the samples; `None` below 100. `granularity_ns` is that of the clock: equal readings are spread
+    /// over it, as they would look like modes.
     pub fn audit(&self, granularity_ns: f64) -> Option<Series> {
         if self.kept.len() < FEWEST {
             return None;
@@ -175,7 +173,7 @@ impl Thinned {
     }
 }
 
-/// Of the first samples of so many.
+/// Correlation of the first of `count` samples.
 fn correlation(first: &[u64], count: u64) -> Option<Correlation> {
     let mut found = Autocorrelation::new(LAGS.min(first.len() / 4));
     first.iter().for_each(|&ns| found.push(ns as f64));
@@ -185,12 +183,12 @@ fn correlation(first: &[u64], count: u64) -> Option<Correlation> {
     Some(Correlation { lag_1: coefficients[0], effective_samples, is_complete: size.is_complete })
 }
 
-/// Of medians: the means of pieces show outliers, and not what becomes of the median.
+/// Trend of medians of pieces: means show outliers instead.
 fn trend(samples: &[f64]) -> Option<Trend> {
     let piece = samples.len().div_ceil(MOST_POINTS);
     let medians: Vec<f64> = samples.chunks_exact(piece).filter_map(median).collect();
     let found = drift(&medians)?;
-    // A straight line may be no likeness of it, and end below 0.
+    // A straight line may fit badly, and end below 0.
     let tenth = medians.len().div_ceil(10);
     let level = |pieces: &[f64]| median(pieces).filter(|level| *level > 0.0);
     let (begin, end) = (level(&medians[..tenth])?, level(&medians[medians.len() - tenth..])?);
@@ -201,7 +199,7 @@ fn modes(samples: &[f64], granularity_ns: f64) -> Option<Modes> {
     let mut random = fastrand::Rng::with_seed(0);
     let count = samples.len().min(DIP_SAMPLES);
     let spread = granularity_ns.max(1.0);
-    // Anywhere in each piece, so that what repeats itself is not met at the same place again and again.
+    // A random place in each piece, so that periodic patterns are not sampled in phase.
     let pick = |index: usize| {
         let place = (index as f64 + random.f64()) * samples.len() as f64 / count as f64;
         samples[(place as usize).min(samples.len() - 1)] + spread * (random.f64() - 0.5)

@@ -1,13 +1,13 @@
-//! By how much one set of runs differs from another: the Hodges-Lehmann estimate, its interval, and the p-values of the
-//! rank tests that belong to it.
+//! Difference between two sets of runs: the Hodges-Lehmann estimate, its interval, and the p-values of the matching
+//! rank tests.
 //!
-//! Everything comes from one sorted list, that of the differences of all pairs (or the averages of all pairs of one set):
-//! the estimate is its median, the ends of the interval are two of its values, and a p-value asks how many of them are on
-//! one side of a bound. So interval and p-value always agree: the lower end is above a bound exactly if the test against
-//! that bound has p <= alpha / 2.
+//! All come from one sorted list, the differences of all pairs (or the averages of all pairs of one set). The estimate
+//! is its median, and the ends of the interval are two of its values. A p-value counts those on one side of a bound. So
+//! interval and p-value always agree: the lower end is above a bound exactly if the test against that bound has p <=
+//! alpha / 2.
 //!
-//! Values that are equal, and pairs without a difference, count against a change: p-values become larger and intervals
-//! wider than with any other treatment. Nothing is dropped.
+//! Equal values, and pairs without a difference, count against a change: p-values and intervals become larger than
+//! with any other treatment. Nothing is dropped.
 //!
 //! # Source
 //! Hodges and Lehmann (1963), doi:10.1214/aoms/1177704172; intervals by Hollander, Wolfe and Chicken, "Nonparametric
@@ -17,20 +17,20 @@ use crate::error::{Error, check_finite, logarithms};
 use crate::interval::Interval;
 use crate::rank_counts::CountDistribution;
 
-/// What two sets of runs, or one, say about a shift. A value is a statistic of a whole run, as values must be independent;
-/// time and memory grow with the product of both numbers of runs.
+/// Shift between two sets of runs, or of one set. Each value is a statistic of a whole run, as values must be
+/// independent; time and memory grow with the product of both numbers of runs.
 #[derive(Clone, Debug)]
 pub struct Shift {
     estimate: f64,
-    /// Sorted; a strictly increasing function of the differences, each as small as it can be if values may be off.
+    /// Sorted, increasing function of the differences, each as small as errors allow.
     lows: Vec<f64>,
-    /// The same, each as large as it can be; `None` if values are not off.
+    /// As `lows`, each as large as errors allow; `None` without errors.
     highs: Option<Vec<f64>>,
     counts: CountDistribution,
 }
 
 impl Shift {
-    /// `result` less `reference`, two independent sets, in their unit. The test is Mann and Whitney's.
+    /// `result` minus `reference`, two independent sets, in their unit. The test is Mann and Whitney's.
     ///
     /// # Errors
     /// If a side is empty or has a value that is not finite.
@@ -40,9 +40,9 @@ impl Shift {
         Ok(Self::two_sets(reference, result))
     }
 
-    /// The centre of one set, e.g. of differences within pairs, in its unit: the median of the averages of all pairs of
-    /// values (the pseudo-median). The test is Wilcoxon's signed-rank test, which assumes a distribution that is
-    /// symmetric about its centre, as that of a difference of two runs is if the program is the same.
+    /// Centre of one set, e.g. of differences within pairs, in its unit: the median of the averages of all pairs of
+    /// values (pseudo-median). The test is Wilcoxon's signed-rank test. It assumes a symmetric distribution, as of
+    /// the difference of two runs of one program.
     ///
     /// # Errors
     /// If there is no value or one is not finite.
@@ -51,9 +51,9 @@ impl Shift {
         Ok(Self::one_set(values))
     }
 
-    /// `result` / `reference`, two independent sets of values of 0 or more: [`Shift::difference`] of logarithms; 1 is no
-    /// change. A pair of two zeros has the ratio 1, and a pair of which one is 0 has the ratio 0 or infinity: the test
-    /// asks how many results are above the bound times a reference, for which no value needs a logarithm.
+    /// `result` / `reference`, two independent sets of values of 0 or more: [`Shift::difference`] of logarithms; 1
+    /// is no change. Two zeros have the ratio 1; a pair with one zero has the ratio 0 or infinity. The test counts
+    /// results above the bound times a reference, which needs no logarithm.
     ///
     /// # Errors
     /// If a side is empty or has a value that is not finite or below 0.
@@ -71,8 +71,8 @@ impl Shift {
         Ok(Self::new(differences.collect(), counts).exponentiated())
     }
 
-    /// `result` / `reference` of runs that were made in pairs, the i-th of one with the i-th of the other:
-    /// [`Shift::centre`] of the differences of logarithms; 1 is no change.
+    /// `result` / `reference` of paired runs, the i-th of one with the i-th of the other: [`Shift::centre`] of the
+    /// differences of logarithms; 1 is no change.
     ///
     /// # Errors
     /// If the numbers differ, there is no value, or one is not finite or not above 0.
@@ -86,9 +86,9 @@ impl Shift {
         Ok(Self::one_set(&differences).exponentiated())
     }
 
-    /// [`Shift::ratio`] of values that may be off by as much as `errors` of either side, all of a side alike or not: the
-    /// interval and the p-values hold wherever they are. Truths are 0 or more, so values below 0 count as 0. Where a
-    /// reference may be 0, the ratio has no upper bound.
+    /// [`Shift::ratio`] of values with errors of at most `errors` on either side, equal within a side or not:
+    /// interval and p-values hold for any errors within. True values are 0 or more, so values below 0 count as 0.
+    /// If a reference may be 0, the ratio has no upper bound.
     ///
     /// # Errors
     /// If a side is empty or has a value that is not finite, or below 0 by more than its error.
@@ -106,10 +106,7 @@ impl Shift {
         Ok(of(0.0, 0.0)?.between(of(errors[0], -errors[1])?, of(-errors[0], errors[1])?))
     }
 
-    /// [`Shift::paired_ratio`] of values that may be off, as in [`Shift::ratio_within`].
-    ///
-    /// # Errors
-    /// As [`Shift::paired_ratio`].
+    /// [`Shift::paired_ratio`], with its errors, of values that may be off as in [`Shift::ratio_within`].
     pub fn paired_ratio_within(reference: &[f64], result: &[f64], errors: [f64; 2]) -> Result<Self, Error> {
         let middle = Self::paired_ratio(reference, result)?;
         if errors == [0.0; 2] {
@@ -123,7 +120,7 @@ impl Shift {
         Ok(middle.between(low.exponentiated(), high.exponentiated()))
     }
 
-    /// With the bounds of those whose values are as far off as they can be.
+    /// Takes the bounds from shifts of values that are off as far as they can be.
     fn between(self, low: Self, high: Self) -> Self {
         Self { lows: low.lows, highs: Some(high.lows), ..self }
     }
@@ -153,14 +150,14 @@ impl Shift {
         self
     }
 
-    /// The Hodges-Lehmann estimate.
+    /// Hodges-Lehmann estimate.
     pub fn hodges_lehmann(&self) -> f64 {
         self.estimate
     }
 
-    /// The interval that covers the true shift with probability 1 - `alpha` at least (0.05 for 95 %; both sides together);
-    /// `None` if there are too few values for that, see [`fewest_pairs`] and [`fewest_runs`]. It is exact up to 50 values
-    /// per side and a normal approximation above.
+    /// Two-sided interval that covers the true shift with probability 1 - `alpha` at least (0.05 for 95 %). `None`
+    /// with too few values, as [`fewest_pairs`] and [`fewest_runs`] tell. Exact up to 50 values per side, above a
+    /// normal approximation.
     ///
     /// # Panics
     /// If `alpha` is not between 0 and 1.
@@ -170,34 +167,34 @@ impl Shift {
         Some(Interval { low: self.lows[low], high: self.highs()[self.lows.len() - 1 - low] })
     }
 
-    /// The one-sided p-value of "the shift is at most `bound`": small if it is greater.
+    /// One-sided p-value of "the shift is at most `bound`": small if it is greater.
     pub fn p_greater(&self, bound: f64) -> f64 {
         self.counts.cdf(self.lows.partition_point(|&pair| pair <= bound))
     }
 
-    /// The one-sided p-value of "the shift is at least `bound`": small if it is less.
+    /// One-sided p-value of "the shift is at least `bound`": small if it is less.
     pub fn p_less(&self, bound: f64) -> f64 {
         self.counts.cdf(self.lows.len() - self.highs().partition_point(|&pair| pair < bound))
     }
 }
 
-/// Values that are larger by so much, none below 0.
+/// Adds `by` to values, to no less than 0.
 fn off(values: &[f64], by: f64) -> Vec<f64> {
     values.iter().map(|value| (value + by).max(0.0)).collect()
 }
 
-/// Of all pairs of a result and a reference.
+/// Differences of all pairs of a result and a reference.
 pub(crate) fn differences(reference: &[f64], result: &[f64]) -> impl Iterator<Item = f64> {
     result.iter().flat_map(|result| reference.iter().map(move |reference| result - reference))
 }
 
-/// Of all pairs of values, each also with itself.
+/// Averages of all pairs of values, each also with itself.
 pub(crate) fn averages(values: &[f64]) -> impl Iterator<Item = f64> {
     let from = |(index, &value): (usize, &f64)| values[index..].iter().map(move |other| value / 2.0 + other / 2.0);
     values.iter().enumerate().flat_map(from)
 }
 
-/// How many pairs [`Shift::centre`] and [`Shift::paired_ratio`] need for an interval: 6 for alpha = 0.05.
+/// Fewest pairs for an interval of [`Shift::centre`] or [`Shift::paired_ratio`]: 6 for alpha = 0.05.
 ///
 /// # Panics
 /// If `alpha` is not between 0 and 1.
@@ -205,7 +202,7 @@ pub fn fewest_pairs(alpha: f64) -> u64 {
     fewest(alpha, |_| 0.5)
 }
 
-/// How many runs on either side [`Shift::difference`] and [`Shift::ratio`] need for an interval: 4 for alpha = 0.05.
+/// Fewest runs on either side for an interval of [`Shift::difference`] or [`Shift::ratio`]: 4 for alpha = 0.05.
 ///
 /// # Panics
 /// If `alpha` is not between 0 and 1.
@@ -213,7 +210,7 @@ pub fn fewest_runs(alpha: f64) -> u64 {
     fewest(alpha, |n| n / (4.0 * n - 2.0))
 }
 
-/// The smallest n at which the product of all factors up to n is at most alpha / 2.
+/// Smallest n at which the product of all factors up to n is at most alpha / 2.
 fn fewest(alpha: f64, factor: impl Fn(f64) -> f64) -> u64 {
     assert!(alpha > 0.0 && alpha < 1.0, "alpha is between 0 and 1");
     let (mut n, mut extreme) = (0, 1.0);
@@ -250,7 +247,7 @@ mod tests {
         }
     }
 
-    /// What [`crate::change`] relies on.
+    /// Agreement that [`crate::change`] relies on.
     #[test]
     fn interval_and_p_values_agree_even_with_ties() {
         let mut random = fastrand::Rng::with_seed(1);
@@ -298,7 +295,7 @@ mod tests {
         }
         let p = [shift(0.0, 0.5).p_greater(1.02), shift(5.0, 0.0).p_less(0.98)];
         assert!(p.iter().all(|p| *p < 0.002) && shift(0.0, 0.0).p_greater(1.0) == 1.0, "{p:?}");
-        // One of six is no change.
+        // One of six is not a change.
         let seldom = Shift::ratio(&[0.0; 6], &[0.0, 0.0, 0.3, 0.0, 0.0, 0.0]).unwrap();
         assert!(seldom.hodges_lehmann() == 1.0 && seldom.p_greater(1.0) > 0.2);
     }
@@ -320,7 +317,7 @@ mod tests {
             assert!(wide.interval(0.05).is_some_and(|one| one.low > 0.0 && one.high == f64::INFINITY), "{wide:?}");
             assert!(wide.p_greater(1.02) > 0.025 && wide.p_less(1e9) > 0.5);
         }
-        // By two clocks a latency may seem to be below 0, and is not.
+        // By two clocks a latency may appear to be below 0, and is not.
         let shift = Shift::ratio_within(&[5.0; 6], &[-1.0; 6], [2.0, 2.0]).unwrap();
         let expected = Some(Interval { low: 0.0, high: 1.0 / 3.0 });
         assert_eq!((shift.hodges_lehmann(), shift.interval(0.05)), (0.0, expected));

@@ -1,9 +1,10 @@
-//! Changes in a history of a statistic: steps, and slow drifts, which E-divisive alone would tell as a flight of steps.
+//! Changes in a history of a statistic: steps, and slow drifts, which E-divisive alone reports as a series of steps.
 //!
-//! A stretch drifts if Mann and Kendall's p-value of a trend is small enough, the line by Theil and Sen's slope changes enough
-//! from its first value to its last, and that line, with two parameters, describes the logarithms better than their steps do,
-//! with a level for each part and a place for each step, by Schwarz's criterion. Its steps are then not reported.
-//! Stretches begin and end at breaks, known steps and found ones; from left to right, the longest that drifts counts.
+//! A stretch drifts if three conditions hold. Mann and Kendall's p-value of a trend is small enough. The line by Theil
+//! and Sen's slope changes enough from first to last value. By Schwarz's criterion that line, with two parameters,
+//! describes the logarithms better than their steps, with a level per part and a place per step. The steps are then not
+//! reported. Stretches begin and end at breaks, known steps and found ones; from left to right, the longest that drifts
+//! counts.
 //!
 //! # Source
 //! Schwarz (1978), doi:10.1214/aos/1176344136; slope and p-value: see [`crate::drift`].
@@ -13,40 +14,34 @@ use crate::drift::drift;
 use crate::error::{Error, logarithms};
 use crate::median;
 
-/// Fewest values of a drift: in fewer, a trend cannot be distinguished from one or two values at the ends.
+/// Fewest values of a drift: with fewer, a trend looks like one or two deviating values at the ends.
 pub const FEWEST: usize = 10;
 
-/// A stretch of a series that goes up or down slowly.
+/// Stretch of a series that rises or falls slowly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlowDrift {
-    /// The place, from 0, of its first value.
+    /// Place, from 0, of its first value.
     pub first: usize,
-    /// The place of its last value.
+    /// Place of its last value.
     pub last: usize,
-    /// The line at its first value.
+    /// Value of the line at the first place.
     pub begin: f64,
-    /// The line at its last value.
+    /// Value of the line at the last place.
     pub end: f64,
-    /// The p-value of "no trend".
+    /// P-value of "no trend".
     pub p: f64,
 }
 
-/// What changed in a series.
+/// Changes in a series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
-    /// In the order of time.
+    /// Steps in time order.
     pub steps: Vec<ChangePoint>,
-    /// In the order of time; they do not overlap.
+    /// Drifts in time order, without overlap.
     pub drifts: Vec<SlowDrift>,
 }
 
-/// The steps and slow drifts of a series; arguments as for [`change_points`].
-///
-/// # Errors
-/// As [`change_points`].
-///
-/// # Panics
-/// As [`change_points`].
+/// Steps and slow drifts of a series; arguments as for [`change_points`]. Fails and panics as [`change_points`].
 pub fn changes(values: &[f64], breaks: &[usize], known: &[usize], options: &StepOptions) -> Result<Changes, Error> {
     let mut steps = change_points(values, breaks, known, options)?;
     let logarithms = logarithms("only", values)?;
@@ -74,8 +69,8 @@ pub fn changes(values: &[f64], breaks: &[usize], known: &[usize], options: &Step
     Ok(Changes { steps, drifts })
 }
 
-/// The drift of a stretch, given by its first place, the steps within it, and the place after its last; `None` if
-/// there is none, or if the steps describe it better.
+/// Drift of a stretch, given by its first place, the steps within it, and the place after its last; `None` if there
+/// is none, or the steps describe it better.
 fn drift_of(logarithms: &[f64], stretch: &[usize], options: &StepOptions) -> Option<SlowDrift> {
     let [first, steps @ .., end] = stretch else { return None };
     let line = line(&logarithms[*first..*end], options)?;
@@ -95,7 +90,7 @@ struct FittedLine {
     criterion: f64,
 }
 
-/// The line through values that have a trend, and change enough by it.
+/// Line through values that have a large enough trend.
 fn line(values: &[f64], options: &StepOptions) -> Option<FittedLine> {
     if values.len() < FEWEST {
         return None;
@@ -119,7 +114,7 @@ fn of_steps(values: &[f64], (from, to): (usize, usize), places: &[usize]) -> f64
     criterion(to - from, squares.sum(), 1 + 2 * places.len())
 }
 
-/// Less is better.
+/// Schwarz's criterion; lower is better.
 fn criterion(count: usize, squares: f64, parameters: usize) -> f64 {
     let count = count as f64;
     count * (squares / count).max(f64::MIN_POSITIVE).ln() + parameters as f64 * count.ln()
@@ -129,7 +124,6 @@ fn criterion(count: usize, squares: f64, parameters: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Levels with a noise of some percent.
     fn noisy(levels: impl Iterator<Item = f64>) -> Vec<f64> {
         let mut random = fastrand::Rng::with_seed(9);
         levels.map(|level| level * (1.0 + 0.04 * (random.f64() - 0.5))).collect()
@@ -139,7 +133,7 @@ mod tests {
         std::iter::repeat_n(level, count)
     }
 
-    /// Multiplied by `by` from one value to the next.
+    /// Each value is `by` times the one before.
     fn slope(count: i32, level: f64, by: f64) -> impl Iterator<Item = f64> {
         (0..count).map(move |index| level * by.powi(index))
     }

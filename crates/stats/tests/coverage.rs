@@ -1,7 +1,7 @@
-//! How often intervals cover, and verdicts are wrong, on runs as latencies are: samples that depend on each other, in two
-//! modes, or with a heavy tail, and runs that differ from each other.
+//! Coverage of intervals and error rates of verdicts on realistic runs: dependent samples, two modes or a heavy
+//! tail, and runs that differ.
 //!
-//! With many more trials, as the table of docs/accuracy.md:
+//! With many more trials, as in the table of docs/accuracy.md:
 //! `cargo test --release -p tripmeter-stats --test coverage -- --ignored --nocapture | grep '^|' > docs/results/coverage.md`
 
 use fastrand::Rng;
@@ -19,15 +19,14 @@ use tripmeter_stats::{ErrorBounds, binomial, order};
 
 const SAMPLES: usize = 101;
 
-/// What a share must be, but for chance.
+/// Bound of a share, apart from chance.
 enum Limit {
     AtLeast(f64),
     AtMost(f64),
-    /// Told as it is.
+    /// Reported only.
     None,
 }
 
-/// One line of the table: the mean of outcomes from 0 to 1.
 struct Row {
     what: String,
     mean: f64,
@@ -39,7 +38,7 @@ fn row(what: impl Into<String>, limit: Limit, outcomes: impl Iterator<Item = f64
     let outcomes: Vec<f64> = outcomes.collect();
     let (count, mean) = (outcomes.len() as f64, outcomes.iter().sum::<f64>() / outcomes.len() as f64);
     let variance = outcomes.iter().map(|outcome| (outcome - mean).powi(2)).sum::<f64>() / count;
-    // Where all outcomes are the same the error is that of the limit itself.
+    // If all outcomes are equal, the error is that of the limit itself.
     let at_limit = match limit {
         Limit::AtLeast(p) | Limit::AtMost(p) => p * (1.0 - p),
         Limit::None => 0.0,
@@ -55,7 +54,6 @@ fn normal(random: &mut Rng) -> f64 {
     (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (TAU * random.f64()).cos()
 }
 
-/// How samples come about.
 #[derive(Clone, Copy)]
 enum Kind {
     Autoregressive,
@@ -94,7 +92,6 @@ impl Kind {
     }
 }
 
-/// Statistics of a run.
 const STATISTICS: [(&str, f64); 2] = [("median", 0.5), ("p99", 0.99)];
 
 fn statistic(mut samples: Vec<f64>, p: f64) -> f64 {
@@ -138,7 +135,7 @@ fn is_covered(ratio: Result<Shift, tripmeter_stats::Error>) -> bool {
     ratio.ok().and_then(|ratio| ratio.interval(0.05)).is_some_and(|interval| interval.contains(1.1))
 }
 
-/// Latencies of runs that two clocks put off by up to 20 % of them, all runs of a side alike, to the end that is worst.
+/// Latencies of runs with clock errors up to 20 % of them, equal within a side, in the worst direction.
 fn clocks(trials: usize) -> Vec<Row> {
     const ERROR: f64 = 20.0;
     let mut random = Rng::with_seed(12);
@@ -172,7 +169,7 @@ fn clocks(trials: usize) -> Vec<Row> {
     rows
 }
 
-/// Where the assumptions of an interval do not hold.
+/// Cases in which the assumptions of an interval do not hold.
 fn assumptions(trials: usize) -> Vec<Row> {
     let mut random = Rng::with_seed(8);
     let mut rows = Vec::new();
@@ -213,7 +210,8 @@ fn autoregressive(count: usize, memory: f64, random: &mut Rng) -> Vec<f64> {
     (0..count).map(next).collect()
 }
 
-/// Pairs of runs of many comparisons with the given true ratios; `common` of the variance of a pair is shared by all.
+/// Pairs of runs of many comparisons with the given true ratios; they share the part `common` of the variance of a
+/// pair.
 fn matrix(ratios: &[f64], pairs: usize, common: f64, random: &mut Rng) -> Vec<Shift> {
     let shared: Vec<f64> = (0..pairs).map(|_| normal(random)).collect();
     let comparison = |&ratio: &f64| {
@@ -224,7 +222,7 @@ fn matrix(ratios: &[f64], pairs: usize, common: f64, random: &mut Rng) -> Vec<Sh
     ratios.iter().map(comparison).collect()
 }
 
-/// Wrong ones among the verdicts on 40 comparisons, and how many right ones are found.
+/// Wrong verdicts on 40 comparisons, and right ones found.
 fn verdicts(trials: usize) -> Vec<Row> {
     let mut random = Rng::with_seed(9);
     let ratios = |changed: f64, rest: f64| [vec![changed; 10], vec![rest; 30]].concat();
@@ -267,7 +265,7 @@ fn verdicts(trials: usize) -> Vec<Row> {
     rows
 }
 
-/// How often a change is seen with the number of runs that was asked for.
+/// Share of detected changes with the number of runs that was requested.
 fn power(trials: usize) -> Vec<Row> {
     let mut random = Rng::with_seed(10);
     let mut rows = Vec::new();
@@ -302,7 +300,7 @@ fn power(trials: usize) -> Vec<Row> {
     rows
 }
 
-/// Histories, drift and modes where there is nothing to find, and histories where there is.
+/// Histories, drift and modes without anything to find, and histories with a change.
 fn histories(trials: usize) -> Vec<Row> {
     let mut random = Rng::with_seed(11);
     let mut rows = Vec::new();
@@ -383,7 +381,7 @@ fn verdicts_are_seldom_wrong() {
     [verdicts(40), power(100), assumptions(60), histories(30)].iter().flatten().for_each(assert_keeps_its_limit);
 }
 
-/// The table of docs/results/coverage.md; minutes in a release build.
+/// Table of docs/results/coverage.md; minutes in a release build.
 #[test]
 #[ignore = "the full number of trials: add --ignored, in a release build"]
 fn full_table() {

@@ -1,4 +1,4 @@
-//! The figures of scipy, numpy, statsmodels, diptest and Apache Otava, made by `golden/make.py`.
+//! Golden figures of scipy, numpy, statsmodels, diptest and Apache Otava, made by `golden/make.py`.
 
 use serde_json::Value;
 use tripmeter_stats::autocorrelation::{Autocorrelation, effective_size};
@@ -31,7 +31,7 @@ fn numbers(value: &Value) -> Vec<f64> {
     cases(value).iter().map(number).collect()
 }
 
-/// To a relative 1e-9.
+/// Compares to a relative 1e-9.
 #[track_caller]
 fn assert_near(found: f64, expected: f64, case: &Value) {
     assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{found} is not {expected}: {case}");
@@ -45,7 +45,7 @@ fn assert_all_near(found: &[f64], expected: &Value) {
     }
 }
 
-/// A shift against a case; `scale` turns its differences into what the shift is in.
+/// Compares a shift with a case; `scale` converts the case's differences to the unit of the shift.
 fn assert_is_shift(shift: &Shift, case: &Value, scale: fn(f64) -> f64) {
     assert_near(shift.hodges_lehmann(), scale(number(&case["estimate"])), &case["estimate"]);
     for expected in cases(&case["intervals"]) {
@@ -178,7 +178,7 @@ fn series_are_judged_as_by_numpy_and_scipy() {
     }
 }
 
-/// The dip is exact; the p-values of both are simulations, of 2,000 and of many more sets.
+/// The dip is exact; both p-values are simulated, from 2,000 and from many more sets.
 #[test]
 fn dips_are_those_of_diptest() {
     for case in cases(&golden("modes")) {
@@ -188,7 +188,8 @@ fn dips_are_those_of_diptest() {
     }
 }
 
-/// In all figures of Otava with the correction in `make.py`; without it (see [`change_points`]) the places are the same in most.
+/// Compares all figures of Otava with the correction in `make.py`; without it (see [`change_points`]) most places
+/// agree.
 #[test]
 fn change_points_are_those_of_otava() {
     let (mut seen, mut as_without) = (0, 0);

@@ -24,16 +24,15 @@ use tripmeter_web::reason::reason;
 use tripmeter_web::tls::accept;
 use tripmeter_web::{own, to_peer};
 
-/// Both ways of a stream.
 pub(crate) struct Opened {
     pub messages: Streaming<Payload>,
     pub answers: Sender<std::result::Result<Payload, Status>>,
 }
 
-/// Where the service puts what comes; for those that the acceptor takes there is none: greetings are answered, and streams are empty.
+/// Destination of requests. The acceptor has none: its peers get answers to greetings, and empty streams.
 #[derive(Clone)]
 pub(crate) struct Handler {
-    /// Takes messages with the number of their call; of a run with a stream there is none.
+    /// Destination of messages, with the number of their call; `None` for a stream.
     pub requests: Option<RequestSink<Bytes>>,
     pub opened: UnboundedSender<Opened>,
     pub greeted: Arc<Notify>,
@@ -69,7 +68,7 @@ impl Handler {
         request: Request<Streaming<Payload>>,
     ) -> std::result::Result<Response<ReceiverStream<std::result::Result<Payload, Status>>>, Status> {
         let (answers, out) = channel(handler.as_ref().map_or(1, |handler| handler.queued));
-        // Whoever comes to the acceptor gets a stream that ends at once.
+        // Peers of the acceptor get a stream that ends at once.
         if let Some(handler) = handler {
             let _ = handler.opened.send(Opened { messages: request.into_inner(), answers });
         }
@@ -90,7 +89,7 @@ async fn dispatch(handler: Option<Handler>, number: u64, request: http::Request<
     }
 }
 
-/// Serves one connection, with TLS around it if there is an acceptor; returns once calls may come.
+/// Serves one connection, over TLS if there is an acceptor; returns once calls may arrive.
 async fn serve(
     stream: TcpStream,
     tls: Option<&TlsAcceptor>,
@@ -104,7 +103,7 @@ async fn serve(
     };
     let service = tower::service_fn(move |request| {
         let handler = handler.clone();
-        // Before anything of the call is awaited.
+        // Before anything of the call is awaited, so that numbers follow the order of calls.
         let number = handler.as_ref().map_or(0, |handler| handler.next.fetch_add(1, Relaxed));
         async move { Ok::<_, Infallible>(dispatch(handler, number, request).await) }
     });
@@ -116,7 +115,6 @@ async fn serve(
     served.map_err(|error| Error::failed(format!("serving the leader failed: {}", reason(&error))))
 }
 
-/// Listens at a free port.
 pub(crate) struct Called {
     listener: Listener,
     tls: Option<TlsAcceptor>,
@@ -138,7 +136,7 @@ impl Called {
         Ok(to_peer(address))
     }
 
-    /// Serves the leader, which has greeted. With TLS, an acceptor goes on for whoever else may come.
+    /// Serves the leader after its greeting. With TLS, an acceptor then serves further peers.
     pub(crate) async fn connect(self, peer: &[u8], handler: Handler) -> Result<Option<Acceptor>> {
         let leader = os::SocketAddress::of_peer(peer)?;
         let failed = |error| Error::os("accepting the leader", error);
@@ -149,7 +147,7 @@ impl Called {
         serve(stream, self.tls.as_ref(), &self.settings, Some(handler)).await?;
         greeted.notified().await;
         let (tls, settings) = (self.tls, self.settings);
-        // Answers the greetings of whoever has been accepted.
+        // Answers the greetings of accepted peers.
         let greet = move |stream| {
             let tls = tls.clone();
             async move { drop(serve(stream, tls.as_ref(), &settings, None).await) }

@@ -19,7 +19,7 @@ use tripmeter_web::reason::{reason, refused};
 use tripmeter_web::tls::name;
 use tripmeter_web::{own, to_peer};
 
-/// A socket at a free port, which the follower gets by the control channel.
+/// Socket at a free port, which the follower learns by the control channel.
 pub(crate) struct Caller {
     socket: TcpSocket,
     tls: Option<TlsConnector>,
@@ -40,7 +40,7 @@ impl Caller {
         Ok(to_peer(address))
     }
 
-    /// A channel to the follower, which has answered a greeting: only that says that it has accepted this end.
+    /// Connects to the follower, which must answer a greeting: only the answer shows that it accepted this end.
     pub(crate) async fn connect(self, peer: &[u8]) -> Result<Channel> {
         let to = os::SocketAddress::of_peer(peer)?;
         let stream = self.socket.connect(to).await;
@@ -53,7 +53,7 @@ impl Caller {
         let endpoint = endpoint
             .initial_stream_window_size(self.settings.stream_window)
             .initial_connection_window_size(self.settings.connection_window);
-        // There is one connection; tonic would make another where it ends.
+        // There is one connection; tonic would open another when it ends.
         let mut stream = Some(TokioIo::new(stream));
         let connector = tower::service_fn(move |_| {
             let stream = stream.take();
@@ -81,7 +81,7 @@ fn client(channel: Channel) -> Grpc<Channel> {
     Grpc::new(channel).max_decoding_message_size(usize::MAX)
 }
 
-/// One call of the method `Unary`; `None` if the follower has released the message without an answer.
+/// Calls the method `Unary`; `None` if the follower released the message without an answer.
 pub(crate) async fn call(channel: Channel, data: Bytes) -> Result<Option<Bytes>> {
     let mut client = client(channel);
     client.ready().await.map_err(|error| Error::closed(format!("the follower is gone: {}", reason(&error))))?;
@@ -91,7 +91,6 @@ pub(crate) async fn call(channel: Channel, data: Bytes) -> Result<Option<Bytes>>
     Ok(Some(data).filter(|data| !data.is_empty()))
 }
 
-/// The call of the method `Stream`; returns what comes back.
 pub(crate) async fn stream(channel: Channel, out: Receiver<Payload>) -> Result<Streaming<Payload>> {
     let mut client = client(channel);
     client.ready().await.map_err(|error| Error::closed(format!("the follower is gone: {}", reason(&error))))?;
@@ -100,7 +99,6 @@ pub(crate) async fn stream(channel: Channel, out: Receiver<Payload>) -> Result<S
     Ok(response.map_err(|status| gone(&status))?.into_inner())
 }
 
-/// What a call or a stream ends with.
 #[cold]
 pub(crate) fn gone(status: &Status) -> Error {
     let why = status.source().map_or_else(|| status.message().to_owned(), reason);

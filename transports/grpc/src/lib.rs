@@ -5,10 +5,9 @@
 //! | `unary` | the request of a call, its answer the response; without an answer the response is empty |
 //! | `stream` | a message of one bidirectional stream that lasts as long as the run |
 //!
-//! Both ends run tonic in the calling thread, within `publish` and `take`. Only the leader of a one-way pattern has a
-//! thread of tokio's for it: what is still under way goes on when the host does not call any more. Under wait `callback`
-//! each link has a runtime that runs in a thread of its own, and the host handles a message there, within the task that
-//! has received it.
+//! Both ends run tonic in the calling thread, within `publish` and `take`. The leader of a one-way pattern has a
+//! thread of tokio's instead: messages in flight progress when the host no longer calls. Under wait `callback` each
+//! link has a runtime with its own thread, and the host handles a message there, within the task that received it.
 
 mod follower;
 mod leader;
@@ -35,7 +34,7 @@ use unary::{Client, Service};
 /// Most bytes of a message: gRPC counts them with 32 bits, the host has this limit.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// The system `grpc`.
+/// System `grpc`.
 #[derive(Default)]
 pub struct Grpc;
 
@@ -77,7 +76,7 @@ impl System for Grpc {
                     "TCP_NODELAY: send at once, without Nagle's algorithm",
                     Names::Nothing,
                 ),
-                // The windows are those that hyper's clients have.
+                // Defaults of hyper's clients.
                 Setting::new(
                     "stream_window",
                     "2097152",
@@ -116,13 +115,13 @@ impl System for Grpc {
         os::check_payload(options, MOST_BYTES)?;
         let credentials = if settings.tls { tls::credentials(options)? } else { None };
         let one_way = matches!(options.pattern, Pattern::Channel | Pattern::Throughput);
-        // Made here, before the measuring thread is bound to its CPU.
+        // Started before the measuring thread is bound to its CPU.
         let background = (options.role == Role::Leader && one_way).then(driver::background).transpose()?;
         Ok(GrpcNode { options: options.clone(), settings, credentials, background })
     }
 }
 
-/// What all links of an end have in common; each has a connection of its own.
+/// Shared by all links of an end, each with its own connection.
 pub struct GrpcNode {
     options: NodeOptions,
     settings: Settings,
@@ -135,7 +134,7 @@ impl Node for GrpcNode {
 
     fn link(&mut self, options: &LinkOptions) -> Result<Box<dyn Link>> {
         let polls = self.options.wait == Wait::Poll;
-        // A leader that only publishes handles nothing.
+        // A leader that only publishes receives nothing.
         let callback = options.callback.filter(|_| self.background.is_none());
         let driver = match (&self.background, callback) {
             (Some(runtime), _) => Driver::of(runtime.clone(), polls),

@@ -1,4 +1,4 @@
-//! Variant `stream`: one call for all messages. Both ends are alike once it is open.
+//! Variant `stream`: one call for all messages. Both ends work alike once it is open.
 
 use crate::follower::{Called, Handler};
 use crate::leader::{Caller, gone, stream};
@@ -19,35 +19,31 @@ use tripmeter_web::acceptor::Acceptor;
 use tripmeter_web::driver::{Driver, is_in_task};
 use tripmeter_web::host::{message, untakable};
 
-/// What an end is before it is connected.
 pub(crate) enum Opening {
     Leader(Caller),
     Follower(Called),
 }
 
-/// Where an end puts what it sends.
 enum Out {
     Requests(Sender<Payload>),
     Responses(Sender<std::result::Result<Payload, Status>>),
 }
 
-/// What an end has once it is connected.
 struct Open {
     out: Out,
-    /// Under wait `callback` the task has them.
+    /// Taken by the task under wait `callback`.
     messages: Option<Streaming<Payload>>,
-    /// The leader's; without it the connection would end.
+    /// Keeps the leader's connection open.
     _channel: Option<Channel>,
     _acceptor: Option<Acceptor>,
 }
 
-/// One end of the stream.
 pub(crate) struct StreamEnd {
     open: Option<Open>,
     held: Bytes,
-    /// Under wait `callback` the host handles messages, which a task receives.
+    /// Under wait `callback` a task receives messages, and the host handles them.
     callback: Option<Callback>,
-    /// What the task has ended with.
+    /// Error with which the task ended.
     failure: Arc<OnceLock<Error>>,
     opening: Option<Opening>,
     settings: Settings,
@@ -84,8 +80,8 @@ async fn follow(called: Called, peer: &[u8], queued: usize) -> Result<Open> {
     Ok(Open { out, messages, _channel: None, _acceptor: acceptor })
 }
 
-/// Puts what is sent into the queue of the library; `false` after the time-out, or, within a task, at once; `None` if there
-/// is no stream any more.
+/// Queues a message in the library; `false` after the time-out, or, within a task, at once; `None` if the stream
+/// has ended.
 fn send<T>(driver: &Driver, out: &Sender<T>, what: T, timeout_ns: u64) -> Option<bool> {
     let place = if is_in_task() {
         match out.try_reserve() {
@@ -102,7 +98,7 @@ fn send<T>(driver: &Driver, out: &Sender<T>, what: T, timeout_ns: u64) -> Option
     Some(true)
 }
 
-/// Has the host handle what comes, until the end of the stream.
+/// Passes messages to the host until the stream ends.
 async fn receive(mut messages: Streaming<Payload>, callback: Callback) -> Error {
     loop {
         match messages.message().await {

@@ -21,11 +21,10 @@ use tripmeter_web::order::{Arrived, Ordered};
 
 type Call = call_task::Call<Bytes>;
 
-/// The leader: calls.
 pub(crate) struct Client {
     // Dropped before the runtime.
     waiting: Vec<Call>,
-    /// Answers that came while a call waited for its turn.
+    /// Answers that arrived while a call waited for its turn.
     early: VecDeque<Result<Option<Bytes>>>,
     channel: Option<Channel>,
     held: Bytes,
@@ -63,14 +62,14 @@ impl Client {
     }
 }
 
-/// What the task of wait `callback` calls over.
+/// Connection of the task under wait `callback`.
 struct Calls(Channel);
 
 impl Connection for Calls {
     type Answer = Bytes;
 
     fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<()>> {
-        // A call waits for its turn by itself.
+        // Calls wait for their turn themselves.
         Poll::Ready(Ok(()))
     }
 
@@ -127,7 +126,7 @@ impl Link for Client {
         }
         let channel = self.channel.clone().ok_or_else(unconnected)?;
         let mut call: Call = Box::pin(call(channel, data));
-        // Begun here, so that calls begin in order.
+        // Started here, so that calls begin in order.
         match self.driver.turn(poll_fn(|context| Poll::Ready(call.as_mut().poll(context)))) {
             Poll::Ready(answer) => early.push_back(answer),
             Poll::Pending => waiting.push(call),
@@ -159,13 +158,12 @@ impl Link for Client {
     }
 }
 
-/// Number of the first call with a message: the one before was the greeting.
+/// Number of the first call with a message; the greeting was before it.
 const FIRST: u64 = 1;
 
-/// The follower: answers calls.
 pub(crate) struct Service {
     arrived: Option<Ordered<Arrived<Bytes>>>,
-    /// Under wait `callback`, who gets messages at once.
+    /// Receives messages at once, under wait `callback`.
     host: Option<Arc<Host<Bytes>>>,
     held: Option<(Bytes, Option<oneshot::Sender<Bytes>>)>,
     called: Option<Called>,
@@ -227,7 +225,7 @@ impl Link for Service {
         if let Some(host) = &self.host {
             return host.answer(data).map(|()| true);
         }
-        // The only message that can be answered is the one that the host holds.
+        // Only the message that the host holds can be answered.
         let answer = self.held.as_mut().and_then(|(_, answer)| answer.take());
         let answer = answer.ok_or_else(|| Error::failed("there is no call to answer"))?;
         let sent = self.driver.turn(async { answer.send(data) });
@@ -253,7 +251,7 @@ impl Link for Service {
     }
 
     fn release(&mut self, _message: Message) {
-        // A call without an answer ends by this.
+        // Ends a call without an answer.
         self.held = None;
     }
 }

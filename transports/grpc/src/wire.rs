@@ -1,4 +1,4 @@
-//! What goes over the wire, see `tripmeter.proto`, and the stream that it goes over.
+//! Wire format, see `tripmeter.proto`, and the stream below it.
 
 use bytes::Bytes;
 use std::io::{IoSlice, Result as Io};
@@ -10,24 +10,20 @@ use tonic::transport::server::Connected;
 use tonic_prost::ProstCodec;
 use tripmeter_web::reason::reason;
 
-/// Full names of the methods.
 pub(crate) const UNARY: &str = "/tripmeter.Transport/Unary";
 pub(crate) const STREAM: &str = "/tripmeter.Transport/Stream";
 
-/// A message.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Payload {
     #[prost(bytes = "bytes", tag = "1")]
     pub data: Bytes,
 }
 
-/// How messages are encoded at both ends.
 pub(crate) type Codec = ProstCodec<Payload, Payload>;
 
 trait Both: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Both for T {}
 
-/// A connection in the clear or within TLS.
 pub(crate) struct Stream {
     inner: Box<dyn Both>,
     ended: Arc<OnceLock<String>>,
@@ -38,7 +34,7 @@ impl Stream {
         Self { inner: Box::new(stream), ended: Arc::default() }
     }
 
-    /// Where it is kept why nothing more could be read; tonic does not tell.
+    /// Reason that reading failed, which tonic does not tell.
     pub(crate) fn ended(&self) -> Arc<OnceLock<String>> {
         self.ended.clone()
     }

@@ -1,4 +1,4 @@
-//! Where a message that arrives in pieces is put together.
+//! Reassembly of messages that arrive in pieces.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -9,7 +9,7 @@ use tripmeter_abi::{Error, Message, Result};
 use tripmeter_web::host::Body;
 use tripmeter_web::reason::reason;
 
-/// Buffers for messages that arrive in pieces, each used again once its message is released.
+/// Buffers for messages that arrive in pieces, reused once their message is released.
 #[derive(Clone)]
 pub(crate) struct BufferPool {
     free: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -17,7 +17,6 @@ pub(crate) struct BufferPool {
 }
 
 impl BufferPool {
-    /// For messages of at most so many bytes.
     pub(crate) fn new(most_bytes: usize) -> Self {
         Self { free: Arc::default(), most_bytes }
     }
@@ -31,10 +30,7 @@ impl BufferPool {
         Buffer { bytes, buffers: self.clone() }
     }
 
-    /// The whole of a body.
-    ///
-    /// # Errors
-    /// If it breaks off, or is too long.
+    /// Gathers a whole body. Fails if it is cut off or too long.
     pub(crate) async fn gather(&self, mut body: Incoming) -> Result<Arrival> {
         let mut whole = Bytes::new();
         let mut gathered: Option<Buffer> = None;
@@ -64,7 +60,7 @@ impl BufferPool {
     }
 }
 
-/// A buffer in use; it goes back when dropped.
+/// Buffer in use; returns to the pool when dropped.
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
     buffers: BufferPool,
@@ -78,11 +74,10 @@ impl Drop for Buffer {
     }
 }
 
-/// A message that arrived.
 pub(crate) enum Arrival {
-    /// In one piece, where hyper has read it to.
+    /// In one piece, in hyper's buffer.
     Whole(Bytes),
-    /// In several.
+    /// In several pieces, joined.
     Joined(Buffer),
 }
 

@@ -16,15 +16,14 @@ use tripmeter_web::driver::Driver;
 use tripmeter_web::host::{Body, untakable};
 use tripmeter_web::{own, to_peer};
 
-/// A client with one connection.
 pub(crate) struct Client {
     // Dropped before the runtime.
     waiting: Vec<Answer>,
-    /// Answers that came while a request waited for its turn.
+    /// Answers that arrived while a request waited for its turn.
     early: VecDeque<Result<Option<Arrival>>>,
     requests: Option<Requests>,
     held: Option<Arrival>,
-    /// Under wait `callback` the host handles answers, and `requests` are the task's.
+    /// Under wait `callback` the host handles answers, and the task owns `requests`.
     callback: Option<Callback>,
     calls: Option<CallTask>,
     socket: Option<TcpSocket>,
@@ -37,7 +36,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A socket at a free port, which the follower gets by the control channel.
+    /// Binds a free port, which the follower learns by the control channel.
     pub(crate) fn open(
         driver: Driver,
         options: &NodeOptions,
@@ -67,7 +66,7 @@ impl Client {
         })
     }
 
-    /// Waits until another request may be sent; false after the time-out.
+    /// Waits until another request may be sent; `false` after the time-out.
     fn make_room(&mut self, timeout_ns: u64) -> Result<bool> {
         let (waiting, early, most) = (&mut self.waiting, &mut self.early, self.settings.in_flight);
         let requests = self.requests.as_mut().ok_or_else(unconnected)?;
@@ -84,7 +83,7 @@ impl Client {
     }
 }
 
-/// A connection that the task of wait `callback` has.
+/// Connection of the task under wait `callback`.
 struct Posts {
     requests: Requests,
     buffers: BufferPool,
@@ -122,7 +121,7 @@ impl Link for Client {
             let stream = socket.connect(to).await;
             let stream = stream.map_err(|error| Error::os(&format!("connecting to the follower at {to}"), error))?;
             let mut requests = Requests::over(stream, tls, &settings).await?;
-            // Only its answer says that the follower has accepted this end's certificate.
+            // Only the answer shows that the follower accepted this end's certificate.
             let greeted = requests.send(Method::GET, Bytes::new(), buffers).await;
             greeted.map_err(|error| requests.refused(to, &error))?;
             Ok(requests)

@@ -1,4 +1,4 @@
-//! A connection of either kind of HTTP, in the clear or not.
+//! A connection of HTTP/1.1 or HTTP/2, with or without TLS.
 
 use crate::buffer_pool::{Arrival, BufferPool};
 use crate::settings::Settings;
@@ -23,22 +23,18 @@ use tripmeter_web::call_task::Call;
 use tripmeter_web::reason::{reason, refused};
 use tripmeter_web::tls::{accept, name};
 
-/// What both requests and responses carry.
 pub(crate) type Content = Full<Bytes>;
 
-/// A stream in the clear or within TLS.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for T {}
 
-/// What comes of a request.
 pub(crate) type Answer = Call<Arrival>;
 
-/// The client's end of a connection.
 pub(crate) struct Requests {
     sender: Sender,
     uri: Uri,
     host: Option<HeaderValue>,
-    /// Why the connection has ended; a request that it took along does not always tell.
+    /// Reason that the connection ended, which a failed request does not always tell.
     ended: Arc<OnceLock<String>>,
 }
 
@@ -48,7 +44,7 @@ enum Sender {
 }
 
 impl Requests {
-    /// Begins to speak HTTP, with TLS around it if there is a connector.
+    /// Starts HTTP, over TLS if there is a connector.
     pub(crate) async fn over(stream: TcpStream, tls: Option<TlsConnector>, settings: &Settings) -> Result<Self> {
         let to = stream.peer_addr().map_err(|error| Error::os("asking for the follower's address", error))?;
         stream.set_nodelay(settings.nodelay).map_err(|error| Error::os("setting TCP_NODELAY", error))?;
@@ -79,7 +75,7 @@ impl Requests {
             tokio::spawn(keep(connection, ended.clone()));
             Sender::Http1(sender)
         };
-        // HTTP/2 has scheme and host in the address, HTTP/1.1 the host in a header.
+        // HTTP/2 has scheme and host in the URI, HTTP/1.1 the host in a header.
         let (uri, host) = match sender {
             Sender::Http1(_) => ("/".to_owned(), Some(to.to_string())),
             Sender::Http2(_) => (format!("http://{to}/"), None),
@@ -90,12 +86,12 @@ impl Requests {
         Ok(Self { sender, uri, host, ended })
     }
 
-    /// Says that the follower did not let this end in.
+    /// Error of a leader that the follower refused.
     pub(crate) fn refused(&self, to: SocketAddr, error: &Error) -> Error {
         refused(to, error, self.ended.get())
     }
 
-    /// Begins a request; what comes back is an answer, put together in one of `buffers`.
+    /// Starts a request; its answer is gathered in one of `buffers`.
     pub(crate) fn send(&mut self, method: Method, body: Bytes, buffers: BufferPool) -> Answer {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
@@ -109,7 +105,6 @@ impl Requests {
         }
     }
 
-    /// Can another request be sent just now?
     pub(crate) fn is_ready(&self) -> bool {
         match &self.sender {
             Sender::Http1(sender) => sender.is_ready(),
@@ -117,7 +112,6 @@ impl Requests {
         }
     }
 
-    /// Has the connection ended?
     pub(crate) fn is_closed(&self) -> bool {
         match &self.sender {
             Sender::Http1(sender) => sender.is_closed(),
@@ -125,7 +119,6 @@ impl Requests {
         }
     }
 
-    /// Until another request can be sent.
     pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         let ready = match &mut self.sender {
             Sender::Http1(sender) => sender.poll_ready(context),
@@ -135,7 +128,7 @@ impl Requests {
     }
 }
 
-/// Waits for the end of a connection, and keeps why.
+/// Waits for the end of a connection, and stores the reason.
 async fn keep(connection: impl Future<Output = hyper::Result<()>>, ended: Arc<OnceLock<String>>) {
     if let Err(error) = connection.await {
         let _ = ended.set(reason(&error));
@@ -159,8 +152,7 @@ fn gone(error: &hyper::Error) -> Error {
     Error::closed(format!("the connection to the follower has ended: {}", reason(error)))
 }
 
-/// Has `answer` answer all requests that come over a stream, with TLS around it if there is an acceptor; returns once
-/// requests may come.
+/// Serves a stream by `answer`, over TLS if there is an acceptor; returns once requests may arrive.
 pub(crate) async fn serve<A, F>(
     stream: TcpStream,
     tls: Option<&TlsAcceptor>,
@@ -189,7 +181,7 @@ where
         let answered = answer(request);
         async move { Ok::<_, Infallible>(answered.await) }
     });
-    // However a connection ends, its service is dropped, which notifies the host.
+    // Whichever way a connection ends, its service is dropped, which notifies the host.
     if settings.is_http2 {
         let mut builder = server2::Builder::new(TokioExecutor::new());
         builder.initial_stream_window_size(settings.stream_window);

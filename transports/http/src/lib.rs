@@ -1,17 +1,16 @@
 //! HTTP over TCP, on one host or between two, by hyper: the leader is the client, the follower the server.
 //!
-//! A message is the body of a POST, and the follower's answer the body of its response. A message that is not answered,
-//! as in one-way patterns, gets an empty response (204) once the host has released it.
+//! A message is the body of a POST, and the follower's answer the body of its response. Unanswered messages, as in
+//! one-way patterns, get an empty response (204) once the host releases them.
 //!
-//! | Variant | Is | Requests under way |
+//! | Variant | Protocol | Requests in flight |
 //! |---|---|---|
 //! | `http1` | HTTP/1.1 over a connection that is kept alive | 1 |
 //! | `http2` | HTTP/2 with prior knowledge | as many as `in_flight` allows |
 //!
-//! Both ends run hyper in the calling thread, within `publish` and `take`. Only the leader of a one-way pattern has a
-//! thread of tokio's for it: what is still under way goes on when the host does not call any more. Under wait `callback`
-//! each link has a runtime that runs in a thread of its own, and the host handles a message there, within the task that
-//! has received it.
+//! Both ends run hyper in the calling thread, within `publish` and `take`. The leader of a one-way pattern has a
+//! thread of tokio's instead: requests in flight progress when the host no longer calls. Under wait `callback` each
+//! link has a runtime with its own thread, and the host handles a message there, within the task that received it.
 
 mod buffer_pool;
 mod client;
@@ -32,10 +31,10 @@ use tripmeter_abi::{
 use tripmeter_web::driver::{self, Driver};
 use tripmeter_web::tls;
 
-/// Most bytes of a message: HTTP has no limit, the host has this one.
+/// HTTP has no limit; this is the host's.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// The system `http`.
+/// System `http`.
 #[derive(Default)]
 pub struct Http;
 
@@ -77,7 +76,7 @@ impl System for Http {
                     "TCP_NODELAY: send at once, without Nagle's algorithm",
                     Names::Nothing,
                 ),
-                // The windows are those that hyper's clients have.
+                // Defaults of hyper's clients.
                 Setting::new(
                     "stream_window",
                     "2097152",
@@ -116,13 +115,13 @@ impl System for Http {
         os::check_payload(options, MOST_BYTES)?;
         let credentials = if settings.tls { tls::credentials(options)? } else { None };
         let one_way = matches!(options.pattern, Pattern::Channel | Pattern::Throughput);
-        // Made here, before the measuring thread is bound to its CPU.
+        // Started before the measuring thread is bound to its CPU.
         let background = (options.role == Role::Leader && one_way).then(driver::background).transpose()?;
         Ok(HttpNode { options: options.clone(), settings, credentials, background })
     }
 }
 
-/// What all links of an end have in common; each has a connection of its own.
+/// Shared by all links of an end, each with its own connection.
 pub struct HttpNode {
     options: NodeOptions,
     settings: Settings,
@@ -135,7 +134,7 @@ impl Node for HttpNode {
 
     fn link(&mut self, options: &LinkOptions) -> Result<Box<dyn Link>> {
         let polls = self.options.wait == Wait::Poll;
-        // A leader that only publishes handles nothing.
+        // A leader that only publishes receives nothing.
         let callback = options.callback.filter(|_| self.background.is_none());
         let driver = match (&self.background, callback) {
             (Some(runtime), _) => Driver::of(runtime.clone(), polls),

@@ -1,4 +1,4 @@
-//! The follower's end: requests are handed to the host one by one, and answered when it says so.
+//! The follower's end: passes requests to the host one by one, and sends its answers.
 
 use crate::buffer_pool::{Arrival, BufferPool};
 use crate::connection::{Content, serve};
@@ -22,27 +22,24 @@ use tripmeter_web::host::{Body, Host, RequestSink, untakable};
 use tripmeter_web::order::{Arrived, Ordered};
 use tripmeter_web::{own, to_peer};
 
-/// What a request has brought.
 type Brought = Result<Arrival>;
 
-/// A server with one connection.
 pub(crate) struct Server {
     listener: Option<Listener>,
     tls: Option<TlsAcceptor>,
     settings: Settings,
     arrived: Option<Ordered<Arrived<Brought>>>,
-    /// Under wait `callback`, who gets requests at once.
+    /// Receives requests at once, under wait `callback`.
     host: Option<Arc<Host<Brought>>>,
     held: Option<(Arrival, Option<oneshot::Sender<Bytes>>)>,
     blocks: Blocks,
     buffers: BufferPool,
-    /// With TLS, stays open to whoever else may come.
+    /// With TLS, accepts further peers.
     acceptor: Option<Acceptor>,
     driver: Driver,
 }
 
 impl Server {
-    /// Listens at a free port.
     pub(crate) fn open(
         driver: Driver,
         options: &NodeOptions,
@@ -70,7 +67,6 @@ impl Server {
     }
 }
 
-/// What answers the requests of the leader.
 struct Handler {
     requests: RequestSink<Brought>,
     buffers: BufferPool,
@@ -79,7 +75,7 @@ struct Handler {
 }
 
 impl Handler {
-    /// The response to a request; those with a message are numbered before anything of them is awaited.
+    /// Answers a request. Messages are numbered before anything is awaited, so that numbers follow their order.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Content>> + Send + use<> {
         let (requests, buffers, greeted) = (self.requests.clone(), self.buffers.clone(), self.greeted.clone());
         let number = self.next.get();
@@ -136,7 +132,7 @@ impl Link for Server {
         })?;
         if self.settings.tls {
             let (tls, settings) = (self.tls.take(), self.settings);
-            // Greets whoever has been accepted.
+            // Greets accepted peers.
             let greet = move |stream| {
                 let tls = tls.clone();
                 async move { drop(serve(stream, tls.as_ref(), &settings, |_| async { empty() }).await) }
@@ -155,7 +151,7 @@ impl Link for Server {
         if let Some(host) = &self.host {
             return host.answer(body).map(|()| true);
         }
-        // The only message that can be answered is the one that the host holds.
+        // Only the message that the host holds can be answered.
         let answer = self.held.as_mut().and_then(|(_, answer)| answer.take());
         let answer = answer.ok_or_else(|| Error::failed("there is no request to answer"))?;
         let sent = self.driver.turn(async { answer.send(body) });
@@ -181,7 +177,7 @@ impl Link for Server {
     }
 
     fn release(&mut self, _message: Message) {
-        // A request without an answer is confirmed by this.
+        // Confirms a request without an answer.
         self.held = None;
     }
 }

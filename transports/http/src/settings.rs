@@ -1,35 +1,30 @@
-//! The settings of a run, and what they mean for hyper.
-
 use tripmeter_abi::os;
 use tripmeter_abi::{Description, Error, NodeOptions, Result, Status};
 
 pub(crate) const HTTP1: &str = "http1";
 pub(crate) const HTTP2: &str = "http2";
 
-/// Requests under way over HTTP/2, unless told otherwise.
+/// Default number of requests in flight over HTTP/2.
 const IN_FLIGHT: u64 = 16;
-/// Bytes of all requests under way; a larger message goes alone.
+/// Most bytes of all requests in flight; a larger message is sent alone.
 const MOST_BYTES_IN_FLIGHT: u64 = 64 << 20;
 
-/// From HTTP/2's own initial window to its largest one.
+/// HTTP/2's default initial window to its largest one.
 const WINDOW_BYTES: std::ops::RangeInclusive<u64> = 65_535..=(1 << 31) - 1;
 
-/// Everything that was set, understood.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub is_http2: bool,
     pub tls: bool,
     pub nodelay: bool,
-    /// Initial flow-control windows in bytes, at both ends.
     pub stream_window: u32,
     pub connection_window: u32,
-    /// Requests that may be without a response.
+    /// Most requests without a response.
     pub in_flight: usize,
 }
 
 impl Settings {
-    /// # Errors
-    /// `Invalid` or `Limit` for what is not understood, cannot be, or would do nothing.
+    /// Fails with `Invalid` or `Limit` for settings that are unknown, out of range, or without effect.
     pub(crate) fn read(description: &Description, options: &NodeOptions) -> Result<Self> {
         os::check(description, options)?;
         let is_http2 = options.variant == HTTP2;
@@ -54,7 +49,7 @@ impl Settings {
         })
     }
 
-    /// What TLS says is spoken within.
+    /// Protocol name in TLS (ALPN).
     pub(crate) fn protocol(&self) -> &'static str {
         if self.is_http2 { "h2" } else { "http/1.1" }
     }

@@ -1,11 +1,11 @@
-//! iceoryx2: messages loaned from shared memory, handed over by reference.
+//! iceoryx2: messages loaned from shared memory, passed by reference.
 //!
 //! | Variant | A message is |
 //! |---|---|
 //! | `publish-subscribe` | a sample of one of two services, one per direction |
 //! | `request-response` | a request of the leader, or the follower's response to the latest one |
 //!
-//! Both wait by polling, or by an event service in each direction: a notification follows every message.
+//! Both wait by polling, or by an event service per direction, with a notification after every message.
 
 mod publish_subscribe;
 mod request_response;
@@ -26,7 +26,7 @@ use wake::{Events, Spin};
 const PUBLISH_SUBSCRIBE: &str = "publish-subscribe";
 const REQUEST_RESPONSE: &str = "request-response";
 
-/// The system `iceoryx2`.
+/// System `iceoryx2`.
 #[derive(Default)]
 pub struct Iceoryx2;
 
@@ -73,7 +73,7 @@ impl System for Iceoryx2 {
             let message = format!("payload of {bytes} bytes, {limit} at most: 1 GiB, or what /dev/shm has free");
             return Err(Error::new(Status::Limit, message));
         }
-        // Failures are reported as errors of the call; what iceoryx2 itself logs is for `IOX2_LOG_LEVEL` to ask for.
+        // Failures are reported as errors of the call; iceoryx2's own log is enabled by `IOX2_LOG_LEVEL`.
         set_log_level_from_env_or(LogLevel::Fatal);
         Ok(Iceoryx2Node { options: options.clone() })
     }
@@ -94,7 +94,7 @@ fn check(options: &NodeOptions) -> Result<()> {
     Ok(())
 }
 
-/// Opens links; each has an iceoryx2 node of its own, so that it may be used from a thread of its own.
+/// Opens links, each with its own iceoryx2 node, so that each can be used from its own thread.
 pub struct Iceoryx2Node {
     options: NodeOptions,
 }

@@ -1,4 +1,3 @@
-//! Variant `publish-subscribe`.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::session::{HELD, Ipc, Patience, Session, await_peer, failed, peer_left, queue_length};
@@ -14,9 +13,9 @@ use iceoryx2::service::port_factory::publish_subscribe::PortFactory;
 use std::ptr;
 use tripmeter_abi::{Error, Link, Loan, Message, Result};
 
-/// A publisher and a subscriber, each of a service of its own.
+/// Publisher and subscriber, each of its own service.
 pub(crate) struct PublishSubscribe<W> {
-    // Dropped first: samples go back to their ports.
+    // Dropped first: samples return to their ports.
     loaned: Option<SampleMut<Ipc, [u8], ()>>,
     held: [Option<Sample<Ipc, [u8], ()>>; HELD],
     publisher: Publisher<Ipc, [u8], ()>,
@@ -43,7 +42,7 @@ fn service(session: &Session, direction: &str) -> Result<PortFactory<Ipc, [u8], 
         .history_size(0)
         .subscriber_max_buffer_size(queue_length(session.pattern))
         .subscriber_max_borrowed_samples(HELD)
-        // A full queue is the sender's trouble, never a message lost in silence.
+        // A full queue must block the sender, and never lose a message silently.
         .enable_safe_overflow(false)
         .open_or_create()
         .map_err(failed("opening the service"))
@@ -88,7 +87,6 @@ impl<W: Wake> PublishSubscribe<W> {
         Ok(Some(message))
     }
 
-    /// All peers are, of several followers or publishers.
     fn peer_is_there(&self) -> bool {
         self.outward.dynamic_config().number_of_subscribers() >= self.session.peers()
             && self.inward.dynamic_config().number_of_publishers() >= self.session.peers()

@@ -1,4 +1,3 @@
-//! Variant `request-response`.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::session::{HELD, Ipc, Patience, Session, await_peer, failed, peer_left};
@@ -8,7 +7,7 @@ use iceoryx2::service::port_factory::PortFactory as _;
 use std::ptr;
 use tripmeter_abi::{Error, Link, Loan, Message, Result};
 
-/// The server keeps the latest request, even a released one, for the response to it.
+/// The server keeps the latest request, even a released one, for its response.
 const REQUESTS: usize = HELD + 1;
 
 type Service = iceoryx2::service::port_factory::request_response::PortFactory<Ipc, [u8], (), [u8], ()>;
@@ -41,9 +40,8 @@ fn message(payload: &[u8], slot: usize) -> Message {
     Message { data: payload.as_ptr(), length: payload.len(), token: ptr::without_provenance_mut(slot) }
 }
 
-/// The leader's side.
 pub(crate) struct Client<W> {
-    // Dropped first: what was loaned or received goes back to the port.
+    // Dropped first: requests and responses return to the port.
     loaned: Option<RequestMut>,
     held: [Option<Response>; HELD],
     pending: Option<PendingResponse>,
@@ -132,9 +130,8 @@ impl<W: Wake> Link for Client<W> {
     }
 }
 
-/// The follower's side.
 pub(crate) struct Server<W> {
-    // Dropped first: what was loaned or received goes back to the port.
+    // Dropped first: responses and requests return to the port.
     loaned: Option<ResponseMut>,
     requests: [Option<ActiveRequest>; REQUESTS],
     latest: usize,

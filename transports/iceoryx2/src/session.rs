@@ -1,4 +1,4 @@
-//! One link's membership of iceoryx2: a node, its names and its limits.
+//! Membership of one link in iceoryx2: node, names and limits.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use iceoryx2::port::{BackpressureAction, BackpressureInfo};
@@ -11,25 +11,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Error, NodeOptions, Pattern, Result, Role, Status, Wait};
 
-/// The single-threaded services of iceoryx2: no lock in any call.
+/// Single-threaded services of iceoryx2: no lock in any call.
 pub(crate) type Ipc = iceoryx2::prelude::ipc::Service;
 
-/// Most messages held unreleased, by the contract of a transport.
+/// Most unreleased messages, by the contract of a transport.
 pub(crate) const HELD: usize = 2;
-/// What iceoryx2 puts before a payload takes less.
+/// Upper bound of iceoryx2's header before a payload.
 const CHUNK_HEADER_BYTES: u64 = 256;
 const LARGEST_PAYLOAD_BYTES: u64 = 1 << 30;
-/// Where the system keeps shared memory.
 const SHARED_MEMORY: &str = "/dev/shm";
 /// Longest path of a Unix socket, without its final NUL.
 const LONGEST_SOCKET_PATH: usize = 107;
-/// Longest name of an event's socket behind the prefix: 39 digits, and `.event`.
+/// Longest name of an event's socket after the prefix: 39 digits, and `.event`.
 const LONGEST_SOCKET_NAME: usize = 45;
 
-/// The direction from the leader.
 const TO_FOLLOWER: &str = "to-follower";
 
-/// What all ports of a link share.
 pub(crate) struct Session {
     node: Node<Ipc>,
     prefix: String,
@@ -38,18 +35,19 @@ pub(crate) struct Session {
     pub(crate) pattern: Pattern,
     pub(crate) max_payload_bytes: usize,
     pub(crate) followers: usize,
-    /// Of one topic.
+    /// Publishers of one topic.
     pub(crate) publishers: usize,
     // Dropped last: the node's files are reached through this descriptor.
     _scratch: File,
 }
 
 impl Session {
-    /// Joins iceoryx2 apart from all others: files below `scratch_dir`, shared memory named after `run_id`.
+    /// Joins iceoryx2 in isolation: files below `scratch_dir`, shared memory named after `run_id`.
     pub(crate) fn open(options: &NodeOptions, link_index: u32) -> Result<Self> {
         let what = format!("opening '{}'", options.scratch_dir.display());
         let scratch = File::open(&options.scratch_dir).map_err(|error| Error::os(&what, error))?;
-        // iceoryx2 keeps Unix sockets there, whose paths are limited; by the descriptor they are short wherever it is.
+        // iceoryx2 keeps Unix sockets there, whose paths are limited; the descriptor makes them short wherever the
+        // folder is.
         let root = format!("/proc/self/fd/{}", scratch.as_raw_fd());
         let prefix = format!("{}-", options.run_id);
         let socket_bytes = root.len() + 1 + prefix.len() + LONGEST_SOCKET_NAME;
@@ -79,24 +77,22 @@ impl Session {
         })
     }
 
-    /// A builder for the service of this link called `name`.
     pub(crate) fn service(&self, name: &str) -> Result<iceoryx2::service::builder::Builder<Ipc>> {
         let name = ServiceName::new(&format!("{}/{name}", self.name)).map_err(failed("naming a service"))?;
         Ok(self.node.service_builder(&name))
     }
 
-    /// How many send in a direction, and how many receive.
+    /// Numbers of senders and receivers in a direction.
     pub(crate) fn ends(&self, direction: &str) -> [usize; 2] {
         let (ours, theirs) = (self.publishers, self.followers);
         if direction == TO_FOLLOWER { [ours, theirs] } else { [theirs, ours] }
     }
 
-    /// Peers of this side.
     pub(crate) fn peers(&self) -> usize {
         if self.role == Role::Leader { self.followers } else { self.publishers }
     }
 
-    /// The names of the direction in which this side sends, and of that in which it receives.
+    /// Directions in which this side sends and receives.
     pub(crate) fn directions(&self) -> [&'static str; 2] {
         match self.role {
             Role::Leader => [TO_FOLLOWER, "to-leader"],
@@ -106,20 +102,20 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Removes the counter of nodes, which iceoryx2 keeps for the next run; there is none under this prefix.
+    /// Removes iceoryx2's counter of nodes, which no other run uses: the prefix is this run's.
     fn drop(&mut self) {
         let Ok(entries) = std::fs::read_dir(SHARED_MEMORY) else { return };
         for entry in entries.flatten() {
             let file = entry.file_name().to_string_lossy().into_owned();
             if file.starts_with(&self.prefix) && file.ends_with(".global_mgmt") {
-                // Already gone if the peer was faster.
+                // The peer may have removed it already.
                 let _ = std::fs::remove_file(entry.path());
             }
         }
     }
 }
 
-/// Messages that may wait at the receiver.
+/// Most messages that wait at the receiver.
 pub(crate) fn queue_length(pattern: Pattern) -> usize {
     match pattern {
         Pattern::Channel | Pattern::Throughput => 16,
@@ -127,10 +123,8 @@ pub(crate) fn queue_length(pattern: Pattern) -> usize {
     }
 }
 
-/// The largest message for which all chunks of both directions fit into the shared memory that is free now, in bytes.
-///
-/// # Errors
-/// If the system does not tell what is free.
+/// Largest payload, in bytes, for which all chunks of both directions fit into the free shared memory. Fails if the
+/// system does not report the free space.
 pub(crate) fn largest_payload_bytes(options: &NodeOptions) -> Result<u64> {
     // SAFETY: all fields of the block are numbers, for which zero is a value.
     let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
@@ -138,24 +132,21 @@ pub(crate) fn largest_payload_bytes(options: &NodeOptions) -> Result<u64> {
     if unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &mut found) } != 0 {
         return Err(Error::last_os("asking for the free space of /dev/shm"));
     }
-    // Waiting, held and loaned ones; a request is kept for its response, which makes one more.
+    // Chunks that wait, are held, or are loaned; a request is kept for its response, which adds one.
     let ends = 2 * u64::from(options.follower_count.max(1)) * u64::from(options.link_count.max(1));
     let chunks = (queue_length(options.pattern) + HELD + 2) as u64 * ends;
     Ok((found.f_bavail * found.f_frsize / chunks).saturating_sub(CHUNK_HEADER_BYTES).min(LARGEST_PAYLOAD_BYTES))
 }
 
-/// Turns an error of iceoryx2 into one of ours.
 pub(crate) fn failed<E: Debug>(what: &'static str) -> impl Fn(E) -> Error {
     move |error| Error::failed(format!("iceoryx2: {what} failed: {error:?}"))
 }
 
-/// The peer's ports have gone.
 #[cold]
 pub(crate) fn peer_left() -> Error {
     Error::closed("iceoryx2: the peer has left the service")
 }
 
-/// Waits until `ready`, at most for the time-out.
 pub(crate) fn await_peer(timeout_ns: u64, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
     let (start, timeout) = (Instant::now(), Duration::from_nanos(timeout_ns));
     while !ready()? {
@@ -167,7 +158,7 @@ pub(crate) fn await_peer(timeout_ns: u64, mut ready: impl FnMut() -> Result<bool
     Ok(())
 }
 
-/// How long a sender retries when the receiver's queue is full.
+/// Time for which a sender retries when the receiver's queue is full.
 #[derive(Clone)]
 pub(crate) struct Patience(Arc<AtomicU64>);
 
@@ -180,7 +171,7 @@ impl Patience {
         self.0.store(timeout_ns, Ordering::Relaxed);
     }
 
-    /// The handler that iceoryx2 asks while a queue is full.
+    /// Handler that iceoryx2 calls while a queue is full.
     pub(crate) fn handler(&self) -> impl Fn(&BackpressureInfo) -> BackpressureAction + Send + 'static {
         let timeout = self.0.clone();
         move |info| match info.elapsed_time < Duration::from_nanos(timeout.load(Ordering::Relaxed)) {

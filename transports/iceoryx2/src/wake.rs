@@ -1,4 +1,4 @@
-//! How a side learns that there is a message.
+//! Notification of messages, and the wait for it.
 
 use crate::session::{Ipc, Session, failed, peer_left};
 use iceoryx2::port::listener::{Listener, ListenerWaitError};
@@ -9,19 +9,17 @@ use iceoryx2::service::port_factory::event::PortFactory;
 use std::time::Duration;
 use tripmeter_abi::Result;
 
-/// Says that a message was sent, and waits to hear so.
 pub(crate) trait Wake {
-    /// Does [`Wake::wait`] sleep?
+    /// True if [`Wake::wait`] sleeps.
     const SLEEPS: bool;
-    /// Are the halves of so many peers there?
+    /// True if `count` peers have their halves open.
     fn peers_are_there(&self, count: usize) -> bool;
-    /// After every message sent.
+    /// Called after every message sent.
     fn notify(&self) -> Result<()>;
-    /// Until the peer notified, the time-out, or a signal.
     fn wait(&self, timeout_ns: u64) -> Result<()>;
 }
 
-/// Wait `poll`: no notification, nobody sleeps.
+/// Wait `poll`: no notification, no sleep.
 pub(crate) struct Spin;
 
 impl Spin {
@@ -97,7 +95,7 @@ impl Wake for Events {
     }
 
     fn wait(&self, timeout_ns: u64) -> Result<()> {
-        // iceoryx2 counts in microseconds, of which none would mean to wait for ever.
+        // iceoryx2 counts in microseconds, of which 0 means to wait for ever.
         let timeout = Duration::from_nanos(timeout_ns).max(Duration::from_micros(1));
         match self.listener.timed_wait(|_| (), timeout) {
             Ok(_) | Err(ListenerWaitError::InterruptSignal) => Ok(()),

@@ -1,11 +1,11 @@
-//! What shall go wrong, by message number.
+//! Injected faults, by message number.
 
 use tripmeter_abi::{Error, Names, Result, Role, Setting, Status};
 
 const MAX_STALL_NS: u64 = 600_000_000_000;
 const MAX_DELAY_NS: u64 = 1_000_000_000;
 
-/// Messages chosen by number, counted from 1.
+/// Messages chosen by number, from 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Picks {
     /// Sorted.
@@ -14,7 +14,7 @@ pub(crate) struct Picks {
 }
 
 impl Picks {
-    /// `3,17` or `every:100`, or both in one list.
+    /// Parses `3,17` or `every:100`, or both in one list.
     fn parse(setting: &str, text: &str) -> Result<Self> {
         let mut picks = Self::default();
         for word in text.split(',').filter(|_| !text.is_empty()) {
@@ -42,8 +42,8 @@ impl Picks {
     }
 }
 
-/// What goes wrong in one direction. Where several faults fall on one message, loss comes first, then damage, stall,
-/// duplication and reordering.
+/// Faults of one direction. If several affect one message, loss comes first, then damage, stall, duplication and
+/// reordering.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Faults {
     pub(crate) lose: Picks,
@@ -56,24 +56,21 @@ pub(crate) struct Faults {
     pub(crate) delay_ns: u64,
 }
 
-/// Faults of both directions, and where they happen.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultsAt {
     pub(crate) directions: [Faults; 2],
-    /// The only follower or publisher that they hit; `None`: all.
+    /// Follower or publisher that they affect; `None`: all.
     pub(crate) only: Option<u32>,
 }
 
 impl FaultsAt {
-    /// Faults from the settings that `get` returns by name, between so many followers or publishers.
-    ///
-    /// # Errors
-    /// [`Status::Invalid`] if a setting is not understood, or hits a follower or publisher that there is not.
+    /// Parses the settings that `get` returns by name, for `count` followers or publishers. Fails with
+    /// [`Status::Invalid`] if one is malformed, or names a follower or publisher that does not exist.
     pub(crate) fn parse<'a>(get: impl Fn(&str) -> &'a str, count: u32) -> Result<Self> {
         Ok(Self { only: Faults::only(get("at"), count)?, directions: Faults::parse(get)? })
     }
 
-    /// What goes wrong in a direction between the leader and one follower, or one publisher and the follower.
+    /// Faults of a direction between the leader and one follower, or one publisher and the follower.
     pub(crate) fn of(&self, direction: usize, follower: usize) -> Faults {
         match self.only {
             Some(only) if only as usize != follower => Faults::default(),
@@ -83,7 +80,6 @@ impl FaultsAt {
 }
 
 impl Faults {
-    /// Faults of the leader's messages and of the follower's, from the settings that `get` returns by name.
     pub(crate) fn parse<'a>(get: impl Fn(&str) -> &'a str) -> Result<[Self; 2]> {
         let picks = |name: &str| Picks::parse(name, get(name));
         let faults = Self {
@@ -107,7 +103,7 @@ impl Faults {
         }
     }
 
-    /// The only one of so many followers or publishers that they hit, from the setting `at`; `None`: all.
+    /// Follower or publisher of the setting `at`; `None`: all.
     fn only(at: &str, count: u32) -> Result<Option<u32>> {
         match at {
             "" | "all" => Ok(None),
@@ -124,22 +120,19 @@ impl Faults {
         }
     }
 
-    /// Nothing goes wrong.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Some bits are flipped.
+    /// True if it flips bits.
     pub(crate) fn damages(&self) -> bool {
         self.damage != Picks::default() || self.damage_body != Picks::default()
     }
 
-    /// How long message `number` is kept back.
     pub(crate) fn stall_ns(&self, number: u64) -> u64 {
         total_ns(&self.stall, number)
     }
 
-    /// How long the sender is kept from going on after message `number`.
     pub(crate) fn stall_sender_ns(&self, number: u64) -> u64 {
         total_ns(&self.stall_sender, number)
     }
@@ -149,7 +142,6 @@ fn total_ns(stalls: &[(Picks, u64)], number: u64) -> u64 {
     stalls.iter().filter(|(picks, _)| picks.contains(number)).map(|(_, stall_ns)| stall_ns).sum()
 }
 
-/// Index of the direction in which a role sends.
 pub(crate) fn direction_of(sender: Role) -> usize {
     match sender {
         Role::Leader => 0,
@@ -157,7 +149,6 @@ pub(crate) fn direction_of(sender: Role) -> usize {
     }
 }
 
-/// The settings that inject faults.
 pub(crate) fn settings() -> Vec<Setting> {
     let numbers = "message numbers from 1, e.g. 3,17, or every:N";
     vec![

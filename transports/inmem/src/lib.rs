@@ -1,7 +1,7 @@
-//! Transport `inmem`: the reference implementation of the contract, and the test double of the measuring loop.
+//! Transport `inmem`: reference implementation of the contract, and test double of the measuring loop.
 //!
-//! Leader and follower are threads of one process, connected by queues of preallocated buffers. Faults are injected by
-//! message number, so that a test knows exactly what the report must say. [`scripted()`] is the same without threads, on a
+//! Leader and follower are threads of one process, connected by queues of preallocated buffers. Faults are injected
+//! by message number, so that a test knows the exact numbers to expect. [`scripted()`] works without threads, on a
 //! [`FakeClock`].
 
 mod faults;
@@ -23,12 +23,11 @@ use tripmeter_abi::{
     Role, Setting, Status, System, Variant, Wait,
 };
 
-/// Messages on their way per direction.
+/// Messages in flight per direction.
 const DEPTH: std::ops::RangeInclusive<u64> = 4..=1024;
-/// Beyond any machine; memory runs out earlier, and is then reported as such.
+/// Beyond any machine; memory runs out earlier, which is reported.
 const MAX_PAYLOAD_BYTES: u64 = 1 << 40;
 
-/// The system `inmem`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inmem;
 
@@ -101,12 +100,11 @@ fn check(options: &NodeOptions) -> Result<(usize, FaultsAt)> {
     Ok((options.number("depth", DEPTH)? as usize, faults))
 }
 
-/// One end, a thread or more of the process.
 pub struct InmemNode {
     options: NodeOptions,
     depth: usize,
     faults: FaultsAt,
-    /// Where followers sleep whose links take from several of the leader's.
+    /// Event counts of followers whose links receive from several of the leader's.
     event_counts: Vec<Arc<Line<EventCount>>>,
 }
 
@@ -126,15 +124,12 @@ impl Node for InmemNode {
     }
 }
 
-/// A link of either variant.
 pub enum InmemLink {
-    /// Between two nodes.
     Queue(Box<QueueLink>),
-    /// To a file.
     Log(Box<LogLink>),
 }
 
-/// Hands a call to the link that it is.
+/// Forwards a call to either link.
 macro_rules! either {
     ($self:expr, $link:ident => $call:expr) => {
         match $self {

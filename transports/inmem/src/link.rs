@@ -11,26 +11,25 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Result, Role, Status, Wait};
 
-/// Between two looks for the follower.
+/// Interval of looks for the follower.
 const CONNECT_STEP: Duration = Duration::from_micros(100);
-/// Between two looks of a delivery thread for its end.
+/// Interval at which a delivery thread checks whether to stop.
 const DELIVERY_STEP_NS: u64 = 50_000_000;
 
-/// What leader and followers of a link share.
 pub(crate) struct Shared {
-    /// From the leader, to all.
+    /// From the leader to all followers.
     out: Arc<Direction>,
     /// From each follower.
     back: Vec<Arc<Direction>>,
     faults: FaultsAt,
-    /// Which of several publishers the leader's end is; else 0.
+    /// Index of the leader's end among several publishers; else 0.
     publisher: usize,
     payload_bytes: usize,
     is_taken: Vec<AtomicBool>,
     connected: AtomicUsize,
 }
 
-/// Where each follower sleeps.
+/// Event counts on which the followers sleep.
 pub(crate) fn event_counts(options: &NodeOptions) -> Vec<Arc<Line<EventCount>>> {
     (0..options.follower_count.max(1)).map(|_| Arc::default()).collect()
 }
@@ -59,7 +58,7 @@ impl Shared {
         })
     }
 
-    /// Says how the leader waits; all have said so before any of them sends.
+    /// Announces how the leader waits; all leaders do so before any sends.
     fn announce_leader(&self, wait: Wait) {
         let sleeps = wait != Wait::Poll;
         self.out.sender_sleeps.store(sleeps, Ordering::Relaxed);
@@ -72,7 +71,7 @@ impl Shared {
         self.back[follower].sender_sleeps.store(sleeps, Ordering::Relaxed);
     }
 
-    /// What one end receives: the leader from each follower, a follower from the leader.
+    /// Sources of one end: each follower for the leader, the leader for a follower.
     fn sources(&self, role: Role, follower: usize) -> Vec<(Stage, Receiver)> {
         let direction = 1 - direction_of(role);
         let source = |from: &Arc<Direction>, index, at| {
@@ -85,14 +84,14 @@ impl Shared {
     }
 }
 
-/// How the follower's node finds the leader's, by address.
+/// Leaders by address, for the followers' nodes.
 static LEADERS: Mutex<BTreeMap<Vec<u8>, Arc<Shared>>> = Mutex::new(BTreeMap::new());
 
 fn leaders() -> std::sync::MutexGuard<'static, BTreeMap<Vec<u8>, Arc<Shared>>> {
     LEADERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An entry in the list of leaders, removed when dropped.
+/// Entry of [`LEADERS`], removed when dropped.
 struct Entry {
     address: Vec<u8>,
     shared: Arc<Shared>,
@@ -122,10 +121,10 @@ impl Drop for Entry {
     }
 }
 
-/// Receives behind the faults, from one sender or several.
+/// Receives from one sender or several, after the faults.
 struct Intake {
     sources: Vec<(Stage, Receiver)>,
-    /// Whose message came last; the one behind it is looked at first.
+    /// Source of the last message; the next search starts after it.
     latest: usize,
     event_count: Arc<Line<EventCount>>,
     sleeps: bool,
@@ -149,7 +148,7 @@ impl Intake {
         }
     }
 
-    /// What there is first of all sources; the source is then the latest.
+    /// First delivery of all sources; its source becomes the latest.
     #[inline]
     fn next(&mut self) -> Next {
         let mut found = Next::Nothing;
@@ -198,13 +197,11 @@ impl Intake {
         Message { data: receiver.data(&parcel), length: parcel.length, token }
     }
 
-    /// Gives the message back that was taken last.
     fn release(&mut self, message: &Message) {
         self.sources[self.latest].1.give_back(message.token.addr() as u32);
     }
 }
 
-/// The thread that calls the host.
 struct Delivery {
     stop: Arc<AtomicBool>,
     directions: Vec<Arc<Direction>>,
@@ -238,19 +235,18 @@ impl Drop for Delivery {
         self.stop.store(true, Ordering::Relaxed);
         self.directions.iter().for_each(|direction| direction.rouse_receivers());
         if let Some(thread) = self.thread.take() {
-            // A panic was printed by the thread itself, and there is nothing else to do about it here.
+            // The thread has printed its panic, and nothing else can be done.
             let _ = thread.join();
         }
     }
 }
 
-/// One topic or client.
 pub struct QueueLink {
-    /// The leader's.
+    /// Set at the leader's end.
     entry: Option<Entry>,
     role: Role,
     follower: usize,
-    /// Peers of a follower's end.
+    /// Number of peers of a follower's end.
     publishers: usize,
     wait: Wait,
     callback: Option<Callback>,
@@ -259,7 +255,7 @@ pub struct QueueLink {
     delivery: Option<Delivery>,
     sender: Option<Sender>,
     intake: Option<Intake>,
-    /// Of what it sends.
+    /// Faults of its own messages.
     faults: Faults,
     sent: u64,
 }
@@ -302,7 +298,7 @@ impl QueueLink {
         })
     }
 
-    /// Takes from what is shared with the leader's end or with each of several publishers, and sends to the first.
+    /// Receives from the leader's end, or from each of several publishers, and sends to the first.
     fn attach(&mut self, shared: &[Arc<Shared>]) -> Result<()> {
         let first = &shared[0];
         let (out, back) = match self.role {

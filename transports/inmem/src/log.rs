@@ -1,4 +1,4 @@
-//! Variant `log`: a logger that writes each line by itself, with faults by the number of the call.
+//! Variant `log`: a logger that writes each line immediately, with faults by the number of the call.
 
 use crate::faults::{Faults, direction_of};
 use std::fs::{File, OpenOptions};
@@ -6,17 +6,15 @@ use std::io::{self, Write};
 use std::time::Duration;
 use tripmeter_abi::{Error, Link, Loan, Message, NodeOptions, Result, Role, Status};
 
-/// Digits that begin a text: what `damage` hits; `damage_body` hits the last byte.
+/// Digits at the start of a text, which `damage` hits; `damage_body` hits the last byte.
 const DAMAGED_DIGIT: usize = 15;
 
-/// A file, and what shall go wrong.
 pub struct LogLink {
     file: File,
     line: Vec<u8>,
     faults: Faults,
-    /// Calls so far.
     calls: u64,
-    /// The line that is held back until the next was written.
+    /// Line that is held back until the next was written.
     held: Option<Vec<u8>>,
 }
 
@@ -68,7 +66,7 @@ fn sleep(ns: u64) {
 impl Drop for LogLink {
     fn drop(&mut self) {
         if let Some(held) = self.held.take() {
-            // A line that cannot be written is missing, and counted so.
+            // A line that cannot be written counts as missing.
             let _ = self.file.write_all(&held);
         }
     }

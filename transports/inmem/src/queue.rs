@@ -1,4 +1,4 @@
-//! One direction of a link: buffers that travel to the receiver by one queue and back by another.
+//! One direction of a link: buffers travel to the receiver by one queue and back by another.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::stage::{Parcel, Source};
@@ -9,14 +9,12 @@ use std::time::{Duration, Instant};
 use tripmeter_abi::os::{self, Waited};
 use tripmeter_abi::{Error, Result, Status};
 
-/// Of a thread.
 pub(crate) type EventCount = os::EventCount<false>;
 
 const CACHE_LINE: usize = 64;
-/// Spins between two looks at the clock.
+/// Spins between two readings of the clock.
 const SPINS: u32 = 256;
 
-/// A value alone on its cache line.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Line<T>(pub(crate) T);
@@ -28,7 +26,7 @@ struct Slot {
     due_ns: AtomicU64,
 }
 
-/// A queue of one writer and one reader with a slot for every buffer, so that it never fills up.
+/// Queue of one writer and one reader with a slot for every buffer, so that it never fills up.
 struct Queue {
     slots: Box<[Slot]>,
     pushed: Line<AtomicU64>,
@@ -39,7 +37,7 @@ impl Queue {
         Self { slots: (0..slots).map(|_| Slot::default()).collect(), pushed: Line::default() }
     }
 
-    /// The caller is the one writer.
+    /// Only the one writer may call this.
     fn push(&self, parcel: Parcel) {
         let pushed = self.pushed.0.load(Ordering::Relaxed);
         let slot = &self.slots[pushed as usize % self.slots.len()];
@@ -49,7 +47,7 @@ impl Queue {
         self.pushed.0.store(pushed + 1, Ordering::Release);
     }
 
-    /// The caller is the one reader and counts what it has popped.
+    /// Only the one reader may call this, and keeps `popped`.
     #[inline]
     fn pop(&self, popped: &mut u64) -> Option<Parcel> {
         if *popped == self.pushed.0.load(Ordering::Acquire) {
@@ -65,29 +63,27 @@ impl Queue {
     }
 }
 
-/// 64 bytes of buffer, aligned.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 #[expect(dead_code, reason = "accessed through pointers only")]
 struct Block([u8; CACHE_LINE]);
 
-/// What all ends of a direction share: one sender, and one receiver or several, each of which gets every message.
+/// Shared by all ends of a direction: one sender, and one or more receivers, each of which gets every message.
 pub(crate) struct Direction {
     blocks: Box<[UnsafeCell<Block>]>,
     stride: usize,
     ready: Queue,
     receivers: Box<[Reader]>,
     sender: Line<EventCount>,
-    /// How the sender waits; known before both ends are connected.
+    /// How the sender waits; set before both ends are connected.
     pub(crate) sender_sleeps: AtomicBool,
     sender_has_gone: AtomicBool,
 }
 
-/// What a receiver shares with the sender.
 struct Reader {
-    /// Buffers that it is done with.
+    /// Buffers that it returns.
     free: Queue,
-    /// One for all directions that it receives from.
+    /// Shared by all directions that it receives from.
     event_count: Arc<Line<EventCount>>,
     sleeps: AtomicBool,
     has_gone: AtomicBool,
@@ -99,7 +95,7 @@ unsafe impl Sync for Direction {}
 unsafe impl Send for Direction {}
 
 impl Direction {
-    /// `depth` messages on their way, and one buffer more for the loan; a receiver for each event count.
+    /// Allocates `depth` messages in flight and one buffer for the loan, for one receiver per event count.
     pub(crate) fn new(depth: usize, payload_bytes: usize, event_counts: &[Arc<Line<EventCount>>]) -> Result<Self> {
         let stride = payload_bytes.div_ceil(CACHE_LINE).max(1);
         let count = stride.checked_mul(depth + 1);
@@ -130,16 +126,16 @@ impl Direction {
 
     fn data(&self, buffer: u32) -> *mut u8 {
         debug_assert!(buffer < self.buffers());
-        // A pointer that is good for the whole buffer, not for its first block only.
+        // A pointer that is valid for the whole buffer, not only for its first block.
         UnsafeCell::raw_get(self.blocks.as_ptr().wrapping_add(buffer as usize * self.stride)).cast()
     }
 
-    /// Wakes receivers that sleep without a message.
+    /// Wakes sleeping receivers without a message.
     pub(crate) fn rouse_receivers(&self) {
         self.receivers.iter().for_each(|receiver| receiver.event_count.0.notify());
     }
 
-    /// Says how a receiver waits; to be called before anything is sent.
+    /// Announces how a receiver waits; call it before anything is sent.
     pub(crate) fn announce_receiver(&self, index: usize, sleeps: bool) {
         self.receivers[index].sleeps.store(sleeps, Ordering::Relaxed);
     }
@@ -152,18 +148,17 @@ impl Reader {
     }
 }
 
-/// The sending end.
 pub(crate) struct Sender {
     direction: Arc<Direction>,
-    /// The buffer of the next loan; `None` while a loan is open.
+    /// Buffer of the next loan; `None` while a loan is open.
     spare: Option<u32>,
-    /// Free at the start, not used yet.
+    /// First buffer that was never used.
     fresh: u32,
-    /// From the free buffers of each receiver.
+    /// Buffers popped from each receiver's free queue.
     popped: Box<[u64]>,
-    /// How many receivers are done with each buffer.
+    /// Receivers that have returned each buffer.
     returned: Box<[usize]>,
-    /// Messages carry the time they were sent.
+    /// True if messages carry their send time.
     stamps: bool,
 }
 
@@ -183,7 +178,7 @@ impl Sender {
         self.spare = Some(buffer);
     }
 
-    /// Sends a buffer, once there is another for the next loan.
+    /// Sends a buffer once another is free for the next loan.
     pub(crate) fn publish(&mut self, buffer: u32, length: usize, timeout_ns: u64) -> Result<bool> {
         if self.direction.receivers.iter().any(|receiver| receiver.has_gone.load(Ordering::Relaxed)) {
             self.spare = Some(buffer);
@@ -262,13 +257,13 @@ impl Drop for Sender {
     }
 }
 
-/// The receiving end, before the faults.
+/// Receiving end, before the faults.
 pub(crate) struct Receiver {
     direction: Arc<Direction>,
-    /// Which of its receivers.
+    /// Index among the receivers of the direction.
     index: usize,
     popped: u64,
-    /// Deliveries of each buffer that were not given back.
+    /// Deliveries of each buffer that are not released yet.
     shares: Box<[u32]>,
 }
 
@@ -286,7 +281,6 @@ impl Receiver {
         self.reader().sleeps.load(Ordering::Relaxed)
     }
 
-    /// Where it sleeps.
     pub(crate) fn event_count(&self) -> Arc<Line<EventCount>> {
         self.reader().event_count.clone()
     }
@@ -338,6 +332,6 @@ impl Drop for Receiver {
 /// Nanoseconds of a clock that both ends read.
 pub(crate) fn now_ns() -> u64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    // 0 means no time at all.
+    // 0 stands for no time.
     1 + START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }

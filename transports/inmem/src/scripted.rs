@@ -1,4 +1,4 @@
-//! A link without threads on a clock of its own: the same script gives the same numbers every time.
+//! A link without threads, on its own clock: one script always gives equal numbers.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::faults::{Faults, FaultsAt};
@@ -9,26 +9,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tripmeter_abi::{Error, Link, Loan, Message, Result, Status, Wait};
 
-/// How far a take that finds nothing moves the clock, under wait `poll`.
+/// Time by which a take without a message moves the clock, under wait `poll`.
 const POLL_STEP_NS: u64 = 1_000;
 
-/// A clock that moves only when told to; clones are the same clock.
+/// Clock that moves only by calls; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct FakeClock(Arc<AtomicU64>);
 
 impl FakeClock {
-    /// Nanoseconds since the clock was made.
     pub fn now_ns(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Moves the clock forward.
     pub fn advance(&self, ns: u64) {
         self.0.fetch_add(ns, Ordering::Relaxed);
     }
 }
 
-/// What happens on a [`ScriptedLink`].
 #[derive(Clone, Debug)]
 pub struct Script {
     faults: [Faults; 2],
@@ -40,7 +37,7 @@ impl Script {
     /// Every trip takes `service_ns`; `settings` inject faults, e.g. `("lose", "3,17")`.
     ///
     /// # Errors
-    /// [`Status::Invalid`] if a setting is unknown or not understood, or the wait is `callback`.
+    /// [`Status::Invalid`] if a setting is unknown or malformed, or the wait is `callback`.
     pub fn new(wait: Wait, service_ns: u64, settings: &[(&str, &str)]) -> Result<Self> {
         if wait == Wait::Callback {
             return Err(Error::new(Status::Invalid, "a scripted link has no thread to call back in"));
@@ -56,7 +53,7 @@ impl Script {
     }
 }
 
-/// The leader's link to a follower that is built in and sends every message back.
+/// Leader's link to a built-in follower that returns every message.
 ///
 /// | call | effect on the clock |
 /// |---|---|
@@ -81,7 +78,6 @@ pub fn scripted(script: Script, clock: FakeClock) -> ScriptedLink {
     }
 }
 
-/// Made by [`scripted`].
 pub struct ScriptedLink {
     out: Lane,
     back: Lane,
@@ -89,15 +85,14 @@ pub struct ScriptedLink {
     service_ns: u64,
     wait: Wait,
     clock: FakeClock,
-    /// When the last message reached the follower.
+    /// Time at which the last message reached the follower.
     reached_ns: u64,
     answer: fn(&mut [u8]),
-    /// Of the sending.
+    /// Faults of sending.
     stalls: Faults,
     sent: u64,
 }
 
-/// One direction.
 struct Lane {
     stage: Stage,
     sent: VecDeque<Parcel>,
@@ -109,7 +104,6 @@ impl Lane {
     }
 }
 
-/// Buffers of messages, reused.
 #[derive(Default)]
 struct Store {
     buffers: Vec<Vec<u64>>,
@@ -149,7 +143,6 @@ impl Store {
     }
 }
 
-/// A lane as its stage sees it.
 struct Sent<'a> {
     sent: &'a mut VecDeque<Parcel>,
     store: &'a mut Store,
@@ -179,12 +172,12 @@ impl Source for Sent<'_> {
 }
 
 impl ScriptedLink {
-    /// The follower changes a message by `answer` before it sends it back; otherwise it is sent back as it came.
+    /// Sets a function that changes each message before the follower returns it.
     pub fn answering(self, answer: fn(&mut [u8])) -> Self {
         Self { answer, ..self }
     }
 
-    /// Lets the follower answer what has reached it; returns when the next message will.
+    /// Answers the messages that have reached the follower; returns the time of the next.
     fn serve(&mut self) -> Option<u64> {
         loop {
             match self.out.next(&mut self.store, &self.clock) {
@@ -193,7 +186,7 @@ impl ScriptedLink {
                     self.store.give_back(parcel.buffer);
                     let answered = Parcel { buffer, length: parcel.length, due_ns: 0 };
                     (self.answer)(Sent { sent: &mut self.back.sent, store: &mut self.store }.bytes(&answered));
-                    // Reckoned from when the message reached the follower, which may be earlier than this take.
+                    // From the time at which the message reached the follower, which may be before this take.
                     self.reached_ns = self.reached_ns.max(parcel.due_ns) + self.out.stage.delay_ns();
                     let due_ns = self.reached_ns + self.service_ns;
                     self.back.sent.push_back(Parcel { buffer, length: parcel.length, due_ns });

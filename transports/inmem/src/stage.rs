@@ -1,41 +1,35 @@
-//! The receiving end of a direction, where faults happen: a queue of parcels in, deliveries out.
+//! Receiving end of a direction, where faults happen: a queue of parcels in, deliveries out.
 //!
-//! It has no clock and no thread of its own; the real link and the scripted one both run it.
+//! Without clock and thread: the real link and the scripted one both run it.
 
 use crate::faults::Faults;
 use std::collections::VecDeque;
 
-/// A message in the buffer of that number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parcel {
     pub(crate) buffer: u32,
     pub(crate) length: usize,
-    /// It cannot be there before this time.
+    /// Earliest time of delivery.
     pub(crate) due_ns: u64,
 }
 
-/// Where parcels come from and whose buffers they are in.
+/// Source of parcels, and owner of their buffers.
 pub(crate) trait Source {
-    /// The next parcel that was sent.
     fn pull(&mut self) -> Option<Parcel>;
-    /// The sender has closed; what it sent before can still be pulled.
+    /// True if the sender has closed; earlier parcels can still be pulled.
     fn has_ended(&self) -> bool;
-    /// The buffer will be delivered, and given back, `times`.
+    /// Announces that the buffer will be delivered, and returned, `times`.
     fn share(&mut self, buffer: u32, times: u32);
-    /// The buffer is free.
     fn give_back(&mut self, buffer: u32);
-    /// Contents of a parcel.
     fn bytes(&mut self, parcel: &Parcel) -> &mut [u8];
 }
 
-/// What there is to deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Deliver(Parcel),
-    /// Something at this time, and nothing before.
+    /// A delivery is due at this time, and none before.
     NotBefore(u64),
     Nothing,
-    /// Nothing any more.
     Ended,
 }
 
@@ -43,9 +37,8 @@ pub(crate) enum Next {
 pub(crate) struct Stage {
     faults: Faults,
     is_clean: bool,
-    /// Number of the last parcel pulled.
     number: u64,
-    /// In the order of delivery; the first may have to wait for its time, and all others behind it.
+    /// In order of delivery: those behind the first wait for it.
     out: VecDeque<Parcel>,
     /// Held back, with the number of its deliveries.
     held: Option<(Parcel, u32)>,
@@ -57,7 +50,7 @@ impl Stage {
         Self { faults, is_clean, number: 0, out: VecDeque::with_capacity(8), held: None }
     }
 
-    /// The next delivery. `now_ns` is asked only where there is a time to wait for.
+    /// Next delivery. Calls `now_ns` only if a time matters.
     #[inline]
     pub(crate) fn next(&mut self, source: &mut impl Source, now_ns: impl Fn() -> u64) -> Next {
         if self.is_clean {
@@ -72,7 +65,6 @@ impl Stage {
         self.next_faulty(source, now_ns)
     }
 
-    /// Busy delay of each delivery.
     pub(crate) fn delay_ns(&self) -> u64 {
         self.faults.delay_ns
     }
@@ -159,7 +151,7 @@ impl Stage {
 mod tests {
     use super::*;
 
-    /// Parcels whose buffers are numbered as they were sent, from 1.
+    /// Parcels in buffers numbered from 1, in order of sending.
     #[derive(Default)]
     struct Sent {
         left: VecDeque<Parcel>,

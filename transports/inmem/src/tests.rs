@@ -9,9 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Callback, Link, Message, Role};
 
-/// Time-out of what must succeed: it finds a hang, and a busy machine does not reach it.
+/// Time-out of calls that must succeed: it ends a hang, and a busy machine does not reach it.
 const TIMEOUT_NS: u64 = 60_000_000_000;
-/// Time-out of what must not succeed.
+/// Time-out of calls that must not succeed.
 const SHORT_NS: u64 = 20_000_000;
 
 fn options(wait: Wait, settings: &[(&str, &str)]) -> NodeOptions {
@@ -44,7 +44,6 @@ fn link(options: &NodeOptions, callback: Option<Callback>) -> Result<InmemLink> 
     Inmem.open(options)?.link(&LinkOptions { index: 0, callback })
 }
 
-/// Both ends in one thread.
 fn pair(options: &NodeOptions) -> (InmemLink, InmemLink) {
     let mut leader = link(options, None).unwrap();
     let mut other = link(&follower(options), None).unwrap();
@@ -76,7 +75,7 @@ fn receive(link: &mut impl Link) -> Message {
     panic!("no message came");
 }
 
-/// Takes and releases all that is there: first bytes.
+/// Takes and releases all messages: first bytes.
 fn drain(link: &mut impl Link) -> Vec<u8> {
     let mut found = Vec::new();
     while let Ok(Some(message)) = link.take(0) {
@@ -127,7 +126,6 @@ fn a_stream_passes_a_full_queue_in_order() {
     }
 }
 
-/// The host's half of a callback: answers every message on its link, as a follower does.
 struct Echo {
     link: Mutex<Option<InmemLink>>,
 }
@@ -306,7 +304,6 @@ fn bad_settings_are_refused_by_probe_and_open() {
     assert_eq!(link(&huge, None).err().unwrap().status, Status::Limit);
 }
 
-/// A leader with several followers, all connected, in one thread.
 fn several(options: &NodeOptions, count: u32) -> (InmemLink, Vec<InmemLink>) {
     let options = NodeOptions { follower_count: count, ..options.clone() };
     let mut leader = link(&options, None).unwrap();
@@ -409,7 +406,7 @@ mod scripted_link {
         (scripted(Script::new(wait, 1_000, settings).unwrap(), clock.clone()), clock)
     }
 
-    /// One trip: what came back within the time-out, and how long that took by the clock.
+    /// One trip: messages within the time-out, and its duration by the clock.
     fn trip(link: &mut ScriptedLink, clock: &FakeClock, number: u8, timeout_ns: u64) -> (Vec<u8>, u64) {
         let start_ns = clock.now_ns();
         assert!(send(link, &[number; 20], 0).unwrap());
@@ -480,7 +477,7 @@ mod scripted_link {
             let start_ns = clock.now_ns();
             assert!(send(&mut link, &[0; 20], 0).unwrap());
             let message = link.take(1_000_000).unwrap().unwrap();
-            // The two directions flip the same bit: what one damages, the other repairs.
+            // Both directions flip the same bit, so one repairs the damage of the other.
             assert_eq!(bytes(&message), [0; 20], "message {number}");
             link.release(message);
             assert_eq!(clock.now_ns() - start_ns, 21_000);

@@ -1,8 +1,8 @@
 //! POSIX message queues, one per direction.
 //!
-//! They work without `/dev/mqueue` mounted. A message larger than the queue's messages is split into packets. Nothing but
-//! `mq_send(3)` and `mq_receive(3)` happens once a link is connected. Both queues are unlinked as soon as both ends have
-//! them open; before that, their names stand in the file `queues` of the scratch folder.
+//! They need no mounted `/dev/mqueue`. Messages larger than a queue's are split into packets. Once a link is
+//! connected, it only calls `mq_send(3)` and `mq_receive(3)`. Both queues are unlinked as soon as both ends have
+//! them open; until then the file `queues` of the scratch folder lists them.
 
 mod limits;
 mod queue;
@@ -18,7 +18,6 @@ use tripmeter_abi::{
     kernel_version,
 };
 
-/// System `mq`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mq;
 
@@ -59,7 +58,6 @@ impl System for Mq {
     }
 }
 
-/// One process's settings.
 pub struct MqNode {
     options: NodeOptions,
     shape: Shape,

@@ -1,14 +1,13 @@
-//! The kernel's limits on message queues, and queues that keep within them.
+//! Queues within the kernel's limits.
 #![expect(unsafe_code, reason = "a system call")]
 
 use tripmeter_abi::os::{self, number_or};
 use tripmeter_abi::packets::{self, LEAST_PACKET_BYTES};
 use tripmeter_abi::{Error, NodeOptions, Result, Status};
 
-/// What the kernel charges per message beside its bytes, rounded up: two small structures of its own.
+/// Kernel's overhead per message, rounded up: two small structures.
 const MESSAGE_OVERHEAD_BYTES: u64 = 128;
 
-/// A queue's attributes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shape {
     pub packet: usize,
@@ -24,7 +23,6 @@ impl Shape {
     }
 }
 
-/// What the kernel allows a queue, and this user in all queues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
     pub msg_max: u64,
@@ -37,7 +35,7 @@ impl Kernel {
         Ok(Self { msg_max: sysctl("msg_max")?, msgsize_max: sysctl("msgsize_max")?, rlimit_bytes: rlimit_bytes()? })
     }
 
-    /// Two queues per link, with packets of that size; `None` is the greatest depth that fits.
+    /// Shape of two queues per link, with packets of `packet` bytes; depth `None` means the greatest that fits.
     pub(crate) fn shape(&self, packet: u64, depth: Option<u64>, links: u64) -> Result<Shape> {
         let queues = 2 * links;
         let room = self.rlimit_bytes / queues / (packet + MESSAGE_OVERHEAD_BYTES);
@@ -92,7 +90,7 @@ fn rlimit_bytes() -> Result<u64> {
     Ok(found.rlim_cur)
 }
 
-/// Why the kernel did not make a queue: which limit, what was needed, and what to do.
+/// Error of a refused queue: limit, value needed, and remedy.
 pub(crate) fn refusal(shape: &Shape, links: u64) -> Error {
     let (errno, Shape { packet, depth }) = (os::errno(), *shape);
     let queues = 2 * links;

@@ -1,4 +1,4 @@
-//! A pair of queues: `a` from the leader to the follower, `b` back.
+//! Pair of queues: `a` from the leader to the follower, `b` back.
 #![expect(unsafe_code, reason = "a system call")]
 
 use crate::limits::{Shape, refusal};
@@ -11,7 +11,6 @@ use tripmeter_abi::{Error, NodeOptions, Result, Role, Wait};
 /// The follower's first message; shorter than any packet.
 const HELLO: [u8; 1] = [0x54];
 
-/// Two queues, one written and one read.
 pub struct QueuePair {
     reader: Option<OwnedFd>,
     writer: Option<OwnedFd>,
@@ -22,7 +21,7 @@ pub struct QueuePair {
     b: Name,
 }
 
-/// A queue's name, which is unlinked at the end if this end made the queue.
+/// Name of a queue, which is unlinked when dropped if this end created the queue.
 struct Name {
     text: CString,
     made: bool,
@@ -35,7 +34,7 @@ impl Name {
         Ok(Self { text, made: false })
     }
 
-    /// Makes the queue, noting its name first, so that it can be removed even if this process is killed.
+    /// Creates the queue. Records its name first, so that it can be removed even if this process is killed.
     fn make(&mut self, options: &NodeOptions, shape: &Shape, mode: i32) -> Result<OwnedFd> {
         note(options, &self.text)?;
         // SAFETY: all zeroes are valid attributes.
@@ -53,7 +52,6 @@ impl Name {
         Ok(unsafe { OwnedFd::from_raw_fd(queue) })
     }
 
-    /// Opens the queue once it is there.
     fn open(&self, mode: i32, deadline: Deadline) -> Result<OwnedFd> {
         loop {
             // SAFETY: a NUL-terminated name.
@@ -96,7 +94,7 @@ fn note(options: &NodeOptions, name: &CString) -> Result<()> {
         .map_err(|error| Error::os(&format!("noting a queue in {}", path.display()), error))
 }
 
-/// Makes all queues that the node will need, to see whether the kernel allows them; none is left.
+/// Creates all queues of the node to test the kernel's limits, and removes them.
 pub(crate) fn try_shape(options: &NodeOptions, shape: &Shape) -> Result<()> {
     let count = 2 * options.link_count.max(1);
     let mut queues = Vec::new();
@@ -125,7 +123,7 @@ impl QueuePair {
         Ok(pair)
     }
 
-    /// Waits for the follower's greeting: from then on nobody needs the names.
+    /// Waits for the follower's greeting, after which the names are not needed.
     fn connect_leader(&mut self, deadline: Deadline) -> Result<()> {
         let mut room = vec![0; self.shape.packet];
         deadline.wait(raw(&self.reader), libc::POLLIN, "the follower's greeting")?;

@@ -14,18 +14,18 @@ const CASE: Case<'_> =
 
 const KERNEL: Kernel = Kernel { msg_max: 10, msgsize_max: 8192, rlimit_bytes: 819_200 };
 
-/// All queues of a user share one limit, so that the tests of this process take turns.
+/// Runs the tests of this process one by one: all queues of a user share one limit.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a queue was refused only because of those that other processes have at the moment.
+/// True if a queue was refused only because of queues that other processes have now.
 fn is_crowded(error: &Error) -> bool {
     ["beside those that this user has", "of this host are in use"].iter().any(|text| error.message.contains(text))
 }
 
-/// Tries again as long as other processes have taken the room.
+/// Retries while other processes use the room.
 fn patiently<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     let start = Instant::now();
     loop {
@@ -38,7 +38,6 @@ fn patiently<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// [`Mq`] that waits for room.
 struct Patient;
 
 struct PatientNode(MqNode);
@@ -96,7 +95,7 @@ fn limits_too_low_name_the_limit_the_value_and_the_remedy() {
     assert!(text(8192, None, 1000).contains("2000 queues of 1 x 8192"));
 }
 
-/// Halves the limit of this process, so that others of this user have room, and gives it back at the end.
+/// Halves the limit of this process until dropped, so that other processes of this user have room.
 struct HalfTheLimit(libc::rlimit);
 
 impl HalfTheLimit {
@@ -122,7 +121,7 @@ impl Drop for HalfTheLimit {
 fn the_kernel_s_charge_is_not_underestimated() {
     let _turn = turn();
     let _half = HalfTheLimit::new();
-    // As many queues as the limits seem to allow can be made, once no other process of this user has any.
+    // All queues within the limits can be created, unless other processes of this user have some.
     let scratch = Scratch::new();
     for (packet, links) in [("8192", 4), ("64", 2), ("4096", 6)] {
         let case = Case { settings: &[("packet", packet)], ..CASE };
@@ -132,7 +131,6 @@ fn the_kernel_s_charge_is_not_underestimated() {
     }
 }
 
-/// Whether a queue of that name exists.
 fn exists(name: &str) -> bool {
     let name = CString::new(name).unwrap();
     // SAFETY: a NUL-terminated name.

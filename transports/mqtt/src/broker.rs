@@ -1,4 +1,4 @@
-//! The broker: started with a configuration of ours, or found running.
+//! The broker: started with a configuration of ours, or already running.
 #![expect(unsafe_code, reason = "a system call")]
 
 use crate::credentials;
@@ -17,32 +17,27 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Error, NodeOptions, Result, Status, locked_version};
 
-/// The program of the embedded broker.
 const EMBEDDED: &str = "tripmeter_mqtt_broker";
-/// Where Mosquitto has passwords, in the folder of a run.
 const MOSQUITTO_PASSWORDS: &str = "mosquitto.passwords";
-/// How long a broker may take to start.
 const STARTING_TIME: Duration = Duration::from_secs(10);
-/// How long one that runs may take to answer.
 const ANSWERING_TIME: Duration = Duration::from_millis(500);
-/// So often is another free port tried: somebody else may have taken it before the broker does.
+/// Attempts to find a free port: another process may take it before the broker does.
 const TRIES: u32 = 3;
 
-/// Where a broker is, as the end that has it tells the other.
+/// Address of a broker, as the end that has it tells the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub at: SocketAddr,
-    /// The broker's process, if we started it; else 0.
+    /// Process of a broker that we started; else 0.
     pub process: u32,
 }
 
 impl Address {
-    /// As bytes of a link's address.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         format!("{} {}", self.at, self.process).into_bytes()
     }
 
-    /// From those, which a password may follow.
+    /// Parses an address, which a password may follow.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<(Self, Option<String>)> {
         let parsed = std::str::from_utf8(bytes).ok().and_then(|text| {
             let mut words = text.split(' ');
@@ -52,7 +47,7 @@ impl Address {
         parsed.ok_or_else(|| Error::failed("the peer's address is none of a broker"))
     }
 
-    /// Why a connection to the broker failed, with its name.
+    /// Error text of a failed connection to the broker, with its name.
     pub(crate) fn explain(self, kind: Kind, why: &str) -> String {
         let (name, at, process) = (kind.name(), self.at, self.process);
         let has_ended = process != 0 && fs::read_link(format!("/proc/{process}/exe")).is_err();
@@ -63,7 +58,7 @@ impl Address {
     }
 }
 
-/// The run's broker. Dropping it ends one that we started.
+/// The run's broker; ends when dropped if we started it.
 pub(crate) struct Broker {
     at: Address,
     child: Option<Child>,
@@ -72,7 +67,7 @@ pub(crate) struct Broker {
 impl Drop for Broker {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // It keeps nothing that would be lost. Both fail only if it has ended by itself.
+            // No data is lost. Both calls fail only if it has ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -80,7 +75,7 @@ impl Drop for Broker {
 }
 
 impl Broker {
-    /// Starts the broker and waits until it listens, unless it runs already.
+    /// Starts the broker and waits until it listens, unless it is running already.
     pub(crate) fn join(settings: &Settings, options: &NodeOptions) -> Result<Self> {
         let ip = settings.host.unwrap_or(options.address());
         check(settings, ip)?;
@@ -105,16 +100,13 @@ impl Broker {
         }
     }
 
-    /// Where it listens.
     pub(crate) fn address(&self) -> Address {
         self.at
     }
 }
 
-/// Whether the broker can be started here, or is there.
-///
-/// # Errors
-/// `Unavailable`, with the program or port that is missing or taken.
+/// Checks that the broker runs, or can be started here. Fails with `Unavailable`, naming the program or port that
+/// is missing or taken.
 pub(crate) fn check(settings: &Settings, ip: IpAddr) -> Result<()> {
     let missing = |text: String| Err(Error::new(Status::Unavailable, text));
     if let (true, Some(port)) = (settings.is_running, settings.port) {
@@ -147,14 +139,14 @@ fn program(kind: Kind) -> Option<PathBuf> {
         Kind::Embedded => Some(own_folder()?.join(EMBEDDED)).filter(|file| file.exists()),
         Kind::Mosquitto => {
             let path = std::env::var_os("PATH").unwrap_or_default();
-            // Where Debian has it, which not every user has in the path.
+            // Debian's folder, which is not in every user's path.
             let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
             folders.map(|folder| folder.join("mosquitto")).find(|file| file.exists())
         }
     }
 }
 
-/// The folder that this plugin was loaded from.
+/// Folder that this plugin was loaded from.
 fn own_folder() -> Option<PathBuf> {
     // SAFETY: all fields of the block are pointers, for which zero is a value.
     let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
@@ -168,12 +160,12 @@ fn own_folder() -> Option<PathBuf> {
     Some(file.canonicalize().ok()?.parent()?.to_path_buf())
 }
 
-/// Versions of the crates, as the lock file has them, and of Mosquitto, if it is here.
+/// Versions of the crates, from the lock file, and of Mosquitto, if it is installed.
 pub(crate) fn versions() -> String {
     static MOSQUITTO: OnceLock<String> = OnceLock::new();
     let locked = |name| locked_version(include_str!("../Cargo.lock"), name);
     let mosquitto = MOSQUITTO.get_or_init(|| {
-        // It has no other way to tell, and ends with code 3.
+        // It has no other option that tells its version, and exits with code 3.
         let told = program(Kind::Mosquitto).and_then(|file| Command::new(file).arg("-h").output().ok());
         let told = told.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
         let line = told.lines().next().and_then(|line| line.strip_prefix("mosquitto version "));
@@ -218,7 +210,7 @@ fn start(settings: &Settings, ip: IpAddr, folder: &Path, password: &str) -> Resu
     unsafe {
         command.pre_exec(move || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
             0 if libc::getppid() as u32 == parent => Ok(()),
-            // The end that started it has gone.
+            // The parent has ended already.
             0 => Err(std::io::Error::from_raw_os_error(libc::ESRCH)),
             _ => Err(std::io::Error::last_os_error()),
         });
@@ -232,11 +224,11 @@ fn start(settings: &Settings, ip: IpAddr, folder: &Path, password: &str) -> Resu
 }
 
 impl Broker {
-    /// Waits until it says that it listens; returns the port.
+    /// Waits until the broker reports that it listens; returns the port.
     fn await_ready(&mut self, name: &str, port: Option<u16>, log: &Path) -> Result<u16> {
         let begin = Instant::now();
         loop {
-            // Looked at before its words: all of them are there once it has ended.
+            // Checked before the log: after its end the log is complete.
             let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
             let said = fs::read_to_string(log).unwrap_or_default();
             if let Some(port) = said.lines().find_map(|line| ready_port(line, port)) {
@@ -255,7 +247,7 @@ impl Broker {
     }
 }
 
-/// The port in the line by which a broker says that it listens; Mosquitto listens at the one that it was given.
+/// Port in the line by which a broker reports that it listens; Mosquitto listens at the given one.
 fn ready_port(line: &str, given: Option<u16>) -> Option<u16> {
     match given {
         Some(port) => (line.contains("mosquitto version") && line.ends_with(" running")).then_some(port),
@@ -263,8 +255,7 @@ fn ready_port(line: &str, given: Option<u16>) -> Option<u16> {
     }
 }
 
-/// Makes Mosquitto's own file of passwords, by the program that comes with it: of a file, not of arguments, which everybody
-/// can read.
+/// Hashes the password by Mosquitto's own program: from a file, as everybody can read arguments.
 fn hash_password(folder: &Path, password: &str) -> Result<()> {
     let what = "making a password for broker 'mosquitto' by `mosquitto_passwd`";
     let file = folder.join(MOSQUITTO_PASSWORDS);
@@ -285,7 +276,7 @@ fn free_port(ip: IpAddr) -> std::io::Result<u16> {
     Ok(TcpListener::bind((ip, 0))?.local_addr()?.port())
 }
 
-/// Mosquitto's configuration; nothing else is read.
+/// Complete configuration of Mosquitto.
 fn configuration(settings: &Settings, folder: &Path, at: SocketAddr) -> String {
     let Settings { is_undelayed, in_flight, queue, .. } = settings;
     let mut text = format!(
@@ -307,7 +298,7 @@ fn configuration(settings: &Settings, folder: &Path, at: SocketAddr) -> String {
     );
     // SAFETY: geteuid cannot fail.
     if unsafe { libc::geteuid() } == 0 {
-        // Else it becomes another user, who may not read what is in the scratch folder.
+        // Otherwise it becomes another user, who may not read the scratch folder.
         text += "user root\n";
     }
     if settings.is_secured {
@@ -316,7 +307,6 @@ fn configuration(settings: &Settings, folder: &Path, at: SocketAddr) -> String {
             ("certfile", credentials::BROKER_CERTIFICATE),
             ("keyfile", credentials::BROKER_KEY),
         ] {
-            // Writing to a string does not fail.
             let _ = writeln!(text, "{key} {}", folder.join(name).display());
         }
         text += "require_certificate true\n";

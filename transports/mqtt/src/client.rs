@@ -1,4 +1,4 @@
-//! A client of the broker: rumqttc's event loop on a runtime of its own, driven by the thread that waits.
+//! Client of the broker: rumqttc's event loop on its own runtime, driven by the thread that waits.
 
 use crate::broker::Address;
 use crate::credentials::USER;
@@ -20,18 +20,16 @@ use tokio_util::sync::ReusableBoxFuture;
 use tripmeter_abi::os::Deadline;
 use tripmeter_abi::{Error, Result};
 
-/// The longest that there is: nothing but the messages travels during a run.
+/// Longest possible: only messages travel during a run.
 const KEEP_ALIVE: Duration = Duration::from_secs(u16::MAX as u64);
-/// Longest that rumqttc itself may take to connect, or to send what it has begun to send.
+/// Longest time for rumqttc to connect, or to finish a send.
 const NETWORK_TIME_S: u64 = 30;
-/// Longest that a broker that is not ours may take to accept a client and its subscription.
+/// Longest time for a broker that we did not start to accept a client and its subscription.
 const ACCEPTING_TIME: Duration = Duration::from_secs(10);
-/// Bytes of a packet beside the payload.
 const PACKET_EXTRA_BYTES: usize = 1024;
 /// Requests that may wait for the event loop; rumqttc's own default.
 const MOST_REQUESTS: u16 = 10;
 
-/// Who a client is, and where it goes.
 pub(crate) struct Identity {
     pub name: String,
     pub settings: Settings,
@@ -40,17 +38,15 @@ pub(crate) struct Identity {
     pub tls: Option<Arc<ClientConfig>>,
 }
 
-/// What an event of the loop means.
+/// Meaning of an event of the loop.
 pub(crate) enum Heard {
-    /// A message came.
     Message(Publish),
-    /// A message of ours has been sent.
+    /// One of our messages was sent.
     Sent,
-    /// One has been acknowledged, for the last time.
+    /// One of our messages was finally acknowledged.
     Acknowledged,
-    /// The broker has answered a subscription; true if it granted it.
+    /// The broker answered a subscription; true if it was granted.
     Subscribed(bool),
-    /// Anything else.
     Other,
 }
 
@@ -68,7 +64,6 @@ impl From<Event> for Heard {
     }
 }
 
-/// A client that is connected and has subscribed.
 pub(crate) struct Client {
     runtime: Runtime,
     requests: AsyncClient,
@@ -78,10 +73,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects, and subscribes to `topic`: when this returns, the broker has granted it.
-    ///
-    /// # Errors
-    /// If that does not come about before the deadline.
+    /// Connects, and subscribes to `topic`; returns once the broker has granted it, or fails after the deadline.
     pub(crate) fn connect(identity: Identity, topic: &str, deadline: Deadline) -> Result<Self> {
         let Identity { name, settings, at, password, tls } = &identity;
         let packet_bytes = settings.payload_bytes as usize + PACKET_EXTRA_BYTES;
@@ -119,15 +111,11 @@ impl Client {
         }
     }
 
-    /// Where messages are handed to the loop.
     pub(crate) fn requests(&self) -> AsyncClient {
         self.requests.clone()
     }
 
-    /// The next event, or none after the deadline.
-    ///
-    /// # Errors
-    /// `Closed` if the connection is lost.
+    /// Next event, or `None` after the deadline. Fails with `Closed` if the connection is lost.
     pub(crate) fn next(&mut self, deadline: Deadline) -> Result<Option<Heard>> {
         self.event(async |steps| {
             let left = deadline.left().unwrap_or_default();
@@ -135,16 +123,13 @@ impl Client {
         })
     }
 
-    /// The next event, if it is there.
-    ///
-    /// # Errors
-    /// As for [`Client::next`].
+    /// Next event, if there is one now. Fails as [`Client::next`].
     pub(crate) fn look(&mut self) -> Result<Option<Heard>> {
         self.event(async |steps| {
             if let Some(event) = steps.peek().await {
                 return Some(event);
             }
-            // Has the runtime look at the socket.
+            // Lets the runtime poll the socket.
             tokio::task::yield_now().await;
             steps.peek().await
         })
@@ -154,7 +139,7 @@ impl Client {
         &mut self,
         wait: impl AsyncFnOnce(&mut Steps) -> Option<std::result::Result<Event, ConnectionError>>,
     ) -> Result<Option<Heard>> {
-        // The event loop would connect again.
+        // Polled again, the event loop would reconnect.
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
@@ -169,15 +154,12 @@ impl Client {
         }
     }
 
-    /// Messages that may be on their way from [`Client::requests`] to the kernel.
+    /// Most messages on the way from [`Client::requests`] to the kernel.
     pub(crate) fn most_requests(&self) -> usize {
         MOST_REQUESTS.min(self.identity.settings.in_flight).into()
     }
 
-    /// Drives the loop, and passes on its events, until it is asked to stop.
-    ///
-    /// # Errors
-    /// `Closed` if the connection is lost.
+    /// Drives the loop, and passes its events on, until `stop`. Fails with `Closed` if the connection is lost.
     pub(crate) fn run(&mut self, mut handle: impl FnMut(Heard), stop: oneshot::Receiver<()>) -> Result<()> {
         let steps = &mut self.steps;
         let serve = async {
@@ -197,14 +179,13 @@ impl Client {
         error.map_or(Ok(()), |error| Err(self.lost(&error.to_string())))
     }
 
-    /// The connection has failed.
     fn lost(&self, why: &str) -> Error {
         let Identity { settings, at, .. } = &*self.identity;
         Error::closed(at.explain(settings.kind, why))
     }
 }
 
-/// What the library says of a connection that failed, for people.
+/// Error text of the library for a failed connection, in plain words.
 fn explained(error: &ConnectionError) -> String {
     let is_unreadable = match error {
         ConnectionError::MqttState(StateError::Deserialization(_)) => true,
@@ -212,12 +193,12 @@ fn explained(error: &ConnectionError) -> String {
         _ => false,
     };
     let text = error.to_string();
-    // What was cut off in the middle cannot be read either.
+    // Data that was cut off cannot be parsed either.
     let is_cut = ["reset by peer", "closed", "Broken pipe"].iter().any(|word| text.contains(word));
     if is_unreadable && !is_cut { format!("its answer is not MQTT, but perhaps TLS ({text})") } else { text }
 }
 
-/// The event loop on the way to its next event. What it is about is never dropped: a message could be half sent.
+/// Event loop on the way to its next event. Its future is never dropped, as a message could be half sent.
 struct Steps(ReusableBoxFuture<'static, Step>);
 
 type Step = (Box<EventLoop>, std::result::Result<Event, ConnectionError>);
@@ -242,7 +223,7 @@ impl Steps {
         poll_fn(|context| self.poll(context)).await
     }
 
-    /// The next event, if it is there.
+    /// Next event, if there is one now.
     async fn peek(&mut self) -> Option<std::result::Result<Event, ConnectionError>> {
         poll_fn(|context| match self.poll(context) {
             Poll::Ready(event) => Poll::Ready(Some(event)),
@@ -252,7 +233,7 @@ impl Steps {
     }
 }
 
-/// What a future comes to at once, if it does.
+/// Output of a future that is ready at once.
 pub(crate) fn at_once<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),

@@ -1,5 +1,4 @@
-//! What a run's clients show to its broker: a password made for the run, and, with TLS, what an authority made for it
-//! issues to the broker and to them.
+//! Credentials of a run: its clients' password for the broker, and with TLS an authority with certificates for both.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
@@ -14,30 +13,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tripmeter_abi::{Error, Result, Status, UnauthorizedPeer};
 
-/// Files in the folder of a run.
 pub(crate) const AUTHORITY: &str = "authority.pem";
 pub(crate) const BROKER_CERTIFICATE: &str = "broker.pem";
 pub(crate) const BROKER_KEY: &str = "broker.key";
 const CLIENT_CERTIFICATE: &str = "client.pem";
 const CLIENT_KEY: &str = "client.key";
 const PASSWORD: &str = "password";
-/// Who all clients of a run are to its broker.
 pub(crate) const USER: &str = "tripmeter";
 
-/// Where the broker's own files of a run are; what clients need is in the folder that goes to other hosts, too.
+/// Folder of the broker's own files; clients' files are in the folder that is copied to other hosts.
 pub(crate) fn folder(scratch: &Path) -> PathBuf {
     scratch.join("mqtt")
 }
 
-/// Not of the class by which an unauthorized peer is known to be refused.
+/// Error of another class than that of a refused unauthorized peer.
 fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Error {
     move |error| Error::new(Status::Unavailable, format!("{what}: {error}"))
 }
 
-/// Makes a password for the run, which nobody else can guess, in both folders, and returns it.
-///
-/// # Errors
-/// If a file cannot be written.
+/// Writes a random password for the run to both folders, and returns it. Fails if a file cannot be written.
 pub(crate) fn write_password(folders: [&Path; 2]) -> Result<String> {
     let written = || {
         let mut random = [0; 16];
@@ -53,12 +47,11 @@ pub(crate) fn write_password(folders: [&Path; 2]) -> Result<String> {
     written().map_err(failed::<std::io::Error>("the password of the run"))
 }
 
-/// That password; `None` if the broker is not the run's own.
+/// The run's password; `None` if the broker is not the run's own.
 pub(crate) fn password(folder: &Path) -> Option<String> {
     fs::read_to_string(folder.join(PASSWORD)).ok()
 }
 
-/// A certificate and its key, both as PEM.
 struct Identity {
     certificate: String,
     key: String,
@@ -74,7 +67,7 @@ impl Authority {
         Ok(Self(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?))
     }
 
-    /// An identity with this name, which may be an address.
+    /// Issues an identity with this name, which may be an address.
     fn issue(&self, name: &str) -> std::result::Result<Identity, rcgen::Error> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(vec![name.to_owned()])?;
@@ -84,10 +77,8 @@ impl Authority {
     }
 }
 
-/// Makes an authority, and identities for the broker at that address, in `folder`, and its clients, in `agreed`.
-///
-/// # Errors
-/// If a file cannot be written.
+/// Makes an authority, and identities for the broker at `ip`, in `folder`, and for its clients, in `agreed`. Fails
+/// if a file cannot be written.
 pub(crate) fn write(folder: &Path, agreed: &Path, ip: IpAddr) -> Result<()> {
     let made = || {
         let authority = Authority::new()?;
@@ -108,10 +99,8 @@ pub(crate) fn write(folder: &Path, agreed: &Path, ip: IpAddr) -> Result<()> {
     Ok(())
 }
 
-/// What a client shows, and what it believes; an unauthorized peer of another authority knows the run's, but has nothing of it.
-///
-/// # Errors
-/// If the leader's files are not there.
+/// Identity and trusted authority of a client. An unauthorized peer trusts the run's authority, but has another
+/// one's identity. Fails if the leader's files are missing.
 pub(crate) fn client(folder: &Path, unauthorized_peer: Option<UnauthorizedPeer>) -> Result<Arc<ClientConfig>> {
     let read = |name: &str| {
         let file = folder.join(name);

@@ -1,12 +1,12 @@
-//! MQTT 3.1.1: leader and follower are clients of a broker, a process of its own that listens at one address only.
+//! MQTT 3.1.1: leader and follower are clients of a broker, a separate process that listens at one address only.
 //!
-//! | Variant | The broker is |
+//! | Variant | Broker |
 //! |---|---|
 //! | `embedded` | rumqttd, in the program `tripmeter_mqtt_broker` beside the plugin |
 //! | `mosquitto` | Eclipse Mosquitto, with a configuration of ours |
 //!
-//! The leader starts it when it opens its node, and ends it when it closes it; it dies with the leader. Each link has a
-//! connection, and a topic for each direction.
+//! The leader starts the broker when it opens its node, and ends it when it closes it; the broker dies with the
+//! leader. Each link has its own connection, with a topic per direction.
 
 mod broker;
 mod client;
@@ -22,7 +22,7 @@ use tripmeter_abi::{
     Wait, export_transport, os,
 };
 
-/// The system `mqtt`.
+/// System `mqtt`.
 #[derive(Default)]
 pub struct Mqtt;
 
@@ -35,7 +35,7 @@ impl System for Mqtt {
         let variant = |name, summary| Variant {
             patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
             waits: vec![Wait::Poll, Wait::Block, Wait::Callback],
-            // A broker drops messages for a subscriber that is too far behind.
+            // A broker drops messages for a slow subscriber.
             lossy: true,
             secure: true,
             own_threads: true,
@@ -61,7 +61,7 @@ impl System for Mqtt {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let settings = Settings::read(options)?;
-        // The other end's host needs no broker.
+        // Only the host of the end that holds the broker needs one.
         if options.role == settings.holder {
             broker::check(&settings, settings.host.unwrap_or(options.address()))?;
         }
@@ -78,7 +78,7 @@ impl System for Mqtt {
     }
 }
 
-/// One process's settings; one of both ends holds the broker.
+/// Settings of one process; one of both ends holds the broker.
 pub struct MqttNode {
     options: NodeOptions,
     settings: Settings,

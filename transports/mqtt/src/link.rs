@@ -1,4 +1,4 @@
-//! A link: a connection to the broker, a topic to publish to and one that is subscribed to.
+//! A link: a connection to the broker, a topic to publish to and one to subscribe to.
 
 use crate::broker::Address;
 use crate::client::{Client, Heard, Identity, at_once};
@@ -20,29 +20,27 @@ use tripmeter_abi::{
     Callback, Error, Link, LinkOptions, Loan, Message, NodeOptions, Pattern, Result, Role, UnauthorizedPeer, Wait,
 };
 
-/// A link of either way, chosen when it connects.
+/// Link of either kind, chosen when it connects.
 pub struct MqttLink {
     options: NodeOptions,
     settings: Settings,
     index: u32,
     callback: Option<Callback>,
-    /// One end knows it from the beginning.
+    /// Known from the start to the end that holds the broker.
     at: Option<Address>,
     blocks: Blocks,
     publisher: Publisher,
     way: Way,
 }
 
-/// Who drives the connection.
 enum Way {
     Unconnected,
-    /// The thread that publishes and takes.
+    /// By the thread that publishes and takes.
     Driven(Driven),
-    /// A thread of its own.
+    /// By a thread of its own.
     Threaded(Threaded),
 }
 
-/// What all messages of a link have in common.
 struct Publisher {
     topic: String,
     qos: QoS,
@@ -54,13 +52,13 @@ impl Publisher {
     }
 }
 
-/// The topic of a link in one direction; several publishers have one.
+/// Topic of a link in one direction; several publishers share one.
 fn topic(options: &NodeOptions, link: u32, direction: &str) -> String {
     format!("{}/{}/{direction}", options.run_id, options.topic_of(link))
 }
 
 impl MqttLink {
-    /// `at` is where the broker is, at the end that holds it.
+    /// `at` is the broker's address, at the end that holds it.
     pub(crate) fn new(options: NodeOptions, settings: Settings, link: &LinkOptions, at: Option<Address>) -> Self {
         let direction = if options.role == Role::Leader { "down" } else { "up" };
         let publisher = Publisher { topic: topic(&options, link.index, direction), qos: settings.qos };
@@ -72,7 +70,7 @@ impl MqttLink {
     fn identity(&self, at: Address, told: Option<String>) -> Result<Identity> {
         let NodeOptions { run_id, role, follower_index, unauthorized_peer, .. } = &self.options;
         let who = match (unauthorized_peer, role) {
-            // A client of the same name would take the true one's place.
+            // A client of the same name would replace the true one.
             (Some(unauthorized_peer), _) => format!("{unauthorized_peer}"),
             (None, Role::Leader) => "leader".to_owned(),
             (None, Role::Follower) => format!("follower-{follower_index}"),
@@ -84,7 +82,7 @@ impl MqttLink {
         Ok(Identity { name: format!("{run_id}-{who}-{}", self.index), settings: self.settings, at, password, tls })
     }
 
-    /// Whether the host only publishes here: nobody else would then hear the broker's acknowledgements.
+    /// True if the host only publishes here, so that nobody else would read the broker's acknowledgements.
     fn only_publishes(&self) -> bool {
         let is_one_way = matches!(self.options.pattern, Pattern::Channel | Pattern::Throughput | Pattern::Log);
         is_one_way && self.options.role == Role::Leader
@@ -94,7 +92,7 @@ impl MqttLink {
 impl Link for MqttLink {
     fn address(&mut self) -> Result<Vec<u8>> {
         let Some(at) = self.at else { return Ok(Vec::new()) };
-        // Another host has other processes.
+        // Process numbers mean nothing on another host.
         let process = if self.options.local_address.is_some() { 0 } else { at.process };
         let mut told = Address { process, ..at }.to_bytes();
         // The leader does not see the follower's files on another host.
@@ -157,17 +155,16 @@ fn unconnected() -> Error {
     Error::failed("the link is not connected")
 }
 
-/// A payload where rumqttc has it.
 fn message(publish: &Publish) -> Message {
     Message { data: publish.payload.as_ptr(), length: publish.payload.len(), token: null_mut() }
 }
 
-/// A connection that moves on while the host publishes or takes.
+/// Connection that makes progress while the host publishes or takes.
 struct Driven {
     client: Client,
     requests: AsyncClient,
     polls: bool,
-    /// Messages of ours that the broker has not acknowledged, and the most of them; none counts under QoS 0.
+    /// Messages that the broker has not acknowledged, and their limit; not counted under QoS 0.
     unacknowledged: u16,
     most_unacknowledged: u16,
     counts: bool,
@@ -203,7 +200,7 @@ impl Driven {
         }
     }
 
-    /// Returns when the kernel has the message, whole.
+    /// Returns when the kernel has the whole message.
     fn publish(&mut self, publisher: &Publisher, payload: Bytes, timeout_ns: u64) -> Result<bool> {
         let deadline = Deadline::after(timeout_ns);
         while self.unacknowledged >= self.most_unacknowledged {
@@ -213,7 +210,7 @@ impl Driven {
             }
         }
         let length = payload.len();
-        // The queue is empty: every request has been waited for.
+        // The queue is empty: each request was waited for.
         if at_once(publisher.publish(&self.requests, payload)) != Some(true) {
             return Err(Error::failed("the client's event loop takes no message"));
         }
@@ -245,24 +242,24 @@ impl Driven {
                 }
             }
         }
-        // The payload stays where it is when this moves.
+        // The payload stays in place when this moves.
         self.held = self.arrived.pop_front();
         Ok(self.held.as_ref().map(message))
     }
 }
 
 thread_local! {
-    /// Whether this thread drives a connection: it must not wait for itself.
+    /// True if this thread drives a connection, and must not wait for itself.
     static DRIVES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A connection with a thread that drives it.
+/// Connection with its own driving thread.
 struct Threaded {
     requests: AsyncClient,
-    /// A permit for each place in the queue: a wait for one can be given up, and then nothing has been sent. One for the
-    /// queue itself cannot: the message may be taken out at the very moment.
+    /// A permit for each place in the queue. A wait for a permit can be cancelled with nothing sent; a wait for the
+    /// queue cannot, as the message may be taken out at that moment.
     room: Arc<Semaphore>,
-    /// To wait for room in the queue.
+    /// Runs the wait for room in the queue.
     runtime: Runtime,
     failure: Arc<OnceLock<Error>>,
     stop: Option<oneshot::Sender<()>>,
@@ -285,7 +282,7 @@ impl Threaded {
                 _ => {}
             };
             if let Err(error) = client.run(handle, stopped) {
-                // Before the queue is closed, so that whoever finds it so finds the reason.
+                // Set before the queue is closed, so that senders who find it closed find the reason.
                 let _ = noted.set(error);
             }
             left.close();
@@ -318,7 +315,7 @@ impl Threaded {
 
 impl Drop for Threaded {
     fn drop(&mut self) {
-        // Both fail only if the thread has ended by itself.
+        // Both fail only if the thread has ended already.
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
         }

@@ -1,23 +1,21 @@
-//! What the options say.
-
 use rumqttc::QoS;
 use std::net::IpAddr;
 use tripmeter_abi::{Error, Names, NodeOptions, Result, Role, Setting, Status, os};
 
-/// What an MQTT packet may carry, less than its topic and header take.
+/// Payload limit of an MQTT packet, less room for topic and header.
 ///
 /// # Source
 /// MQTT 3.1.1, 2.2.3: a remaining length of 268,435,455 bytes
 const MOST_BYTES: u64 = (1 << 28) - 4096;
-/// Part of the machine's memory that a message may take: clients and broker have copies of it.
+/// Divisor of the machine's memory for the largest message: clients and broker hold copies of it.
 const MEMORY_PART: u64 = 32;
-/// Bytes of messages that a client keeps until the broker has acknowledged them; one message in any case.
+/// Most bytes of messages that a client keeps until acknowledged; at least one message.
 const MOST_UNACKNOWLEDGED_BYTES: u64 = 64 << 20;
-/// Bytes of messages that a broker keeps for a subscriber that is behind.
+/// Most bytes of messages that a broker keeps for a slow subscriber.
 const MOST_QUEUED_BYTES: u64 = 512 << 20;
-/// Messages that it keeps unless the setting says otherwise.
+/// Default number of messages that it keeps.
 const QUEUE: &str = "1000";
-/// So many messages in any case.
+/// Fewest messages that it keeps.
 const LEAST_QUEUE: u64 = 4;
 
 /// A broker that we can start.
@@ -25,12 +23,11 @@ const LEAST_QUEUE: u64 = 4;
 pub(crate) enum Kind {
     /// rumqttd, in the program beside the plugin.
     Embedded,
-    /// Debian's.
+    /// Debian's package.
     Mosquitto,
 }
 
 impl Kind {
-    /// For people.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Embedded => "rumqttd",
@@ -39,31 +36,26 @@ impl Kind {
     }
 }
 
-/// All settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub kind: Kind,
     pub qos: QoS,
     pub is_secured: bool,
     pub is_undelayed: bool,
-    /// Who starts the broker, or knows where it runs.
+    /// End that starts the broker, or knows where it runs.
     pub holder: Role,
-    /// Whether the broker runs already.
     pub is_running: bool,
-    /// Where a broker that runs already is, if not at the leader's address.
+    /// Address of a running broker, if not the leader's.
     pub host: Option<IpAddr>,
-    /// Port of the broker; `None`: any that is free.
+    /// Port of the broker; `None`: any free one.
     pub port: Option<u16>,
-    /// Messages that a client may have sent and the broker not acknowledged, under QoS 1 and 2.
+    /// Most messages that a client has sent without an acknowledgement, under QoS 1 and 2.
     pub in_flight: u16,
-    /// Messages that the broker keeps for a subscriber that is behind.
     pub queue: u64,
-    /// The largest message, in bytes.
     pub payload_bytes: u64,
 }
 
 impl Settings {
-    /// Reads and checks them.
     pub(crate) fn read(options: &NodeOptions) -> Result<Self> {
         let invalid = |text: String| Error::new(Status::Invalid, text);
         let kind = match options.variant.as_str() {
@@ -128,7 +120,6 @@ impl Settings {
     }
 }
 
-/// All of them, for people.
 pub(crate) fn described() -> Vec<Setting> {
     vec![
         Setting::new("qos", "0", "0 | 1 | 2", "quality of service: at most, at least, exactly once", Names::Nothing),
@@ -178,10 +169,7 @@ pub(crate) fn described() -> Vec<Setting> {
     ]
 }
 
-/// The largest message that this machine has memory for, in bytes.
-///
-/// # Errors
-/// If the kernel does not tell its memory.
+/// Largest message for this machine's memory, in bytes. Fails if the kernel does not report its memory.
 pub(crate) fn most_payload_bytes() -> Result<u64> {
     const FILE: &str = "/proc/meminfo";
     let text = std::fs::read_to_string(FILE).map_err(|error| Error::os(FILE, error))?;

@@ -1,7 +1,7 @@
-//! A pair of FIFOs and how both ends open them without waiting for each other in `open(2)`.
+//! Pair of FIFOs, which both ends open without blocking each other in `open(2)`.
 //!
-//! The leader makes both and opens the reading end of `b`. The follower then opens the writing end of `b`, and after that
-//! the reading end of `a`. Once the leader can open the writing end of `a`, everything is open; it says so with one byte,
+//! The leader creates both and opens the reading end of `b`. The follower opens the writing end of `b`, then the
+//! reading end of `a`. Once the leader can open the writing end of `a`, everything is open. It then sends one byte,
 //! before which the follower would take the missing writer for an end of file.
 #![expect(unsafe_code, reason = "a system call")]
 
@@ -21,7 +21,7 @@ pub struct FifoPair {
     role: Role,
     nonblocking: bool,
     buffer: Option<u64>,
-    /// Whether the two paths are this end's to remove.
+    /// True if this end must remove the two paths.
     made: bool,
     a: CString,
     b: CString,
@@ -80,7 +80,7 @@ impl FifoPair {
             deadline.wait(reader.as_raw_fd(), libc::POLLIN, "the leader's greeting")?;
             match os::read(reader.as_raw_fd(), &mut hello) {
                 Ok(1) if hello == HELLO => break,
-                // While a writer opens a FIFO, poll(2) may take it for one that has closed it.
+                // poll(2) may report a hang-up while the writer opens the FIFO.
                 Err(libc::EAGAIN) => {}
                 _ => return Err(Error::closed("the leader went away while connecting; see its log")),
             }
@@ -98,7 +98,7 @@ fn make(path: &CString) -> Result<()> {
     Err(Error::last_os(&format!("making FIFO {}", path.to_string_lossy())))
 }
 
-/// Opens without waiting; `None` if there is no such FIFO or, to write, nobody who reads.
+/// Opens without blocking; `None` if the FIFO does not exist or, for writing, has no reader.
 fn open(path: &CString, mode: i32) -> Result<Option<OwnedFd>> {
     // SAFETY: a NUL-terminated path.
     let fd = unsafe { libc::open(path.as_ptr(), mode | libc::O_NONBLOCK | libc::O_CLOEXEC) };
@@ -144,7 +144,7 @@ fn sysctl(name: &str) -> Option<u64> {
     std::fs::read_to_string(format!("/proc/sys/fs/{name}")).ok()?.trim().parse().ok()
 }
 
-/// Most pages of all pipes of a user without privilege, and the sysctl that says so; `None` if there is no limit.
+/// Most pages of all pipes of an unprivileged user, and the sysctl that sets it; `None` if there is no limit.
 fn user_pages() -> Option<(u64, &'static str)> {
     let limits = ["pipe-user-pages-soft", "pipe-user-pages-hard"].map(|name| (sysctl(name).unwrap_or(0), name));
     limits.into_iter().filter(|(pages, _)| *pages > 0).min()
@@ -155,12 +155,12 @@ fn page_bytes() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// Pages of a pipe of so many bytes.
 fn pages_of(bytes: u64) -> u64 {
     bytes.next_power_of_two().div_ceil(page_bytes())
 }
 
-/// Why a pipe cannot have so many bytes: the sysctl that is in the way. `fits` is how many pipes of how many have them.
+/// Error of a pipe that cannot have `bytes` bytes, with the sysctl that limits it. `fits`: number of pipes that got
+/// them, of all.
 ///
 /// # Source
 /// pipe(7): `/proc/sys/fs/pipe-max-size`, and the pages of all pipes of a user
@@ -186,10 +186,10 @@ fn refusal(bytes: u64, error: &io::Error, fits: Option<(u32, u32)>) -> Error {
     Error::new(Status::Limit, text)
 }
 
-/// Tries the buffer on so many pipes, which are thrown away.
+/// Tests the buffer on `count` temporary pipes.
 pub(crate) fn try_buffer(buffer: Option<u64>, count: u32) -> Result<()> {
     let mut pipes = Vec::new();
-    // A user who may have more pages than the limit may have any number.
+    // A user who gets more pages than the limit has no limit.
     let most = buffer.zip(user_pages()).map_or(1, |(bytes, (pages, _))| pages / pages_of(bytes) + 1);
     for made in 0..count.min(u32::try_from(most).unwrap_or(u32::MAX)) {
         let mut ends = [-1; 2];

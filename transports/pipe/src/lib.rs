@@ -1,8 +1,8 @@
 //! Named pipes (FIFOs), one per direction.
 //!
-//! Both lie in the scratch folder, and are unlinked as soon as both ends have them open. Nothing but `read(2)` and
-//! `write(2)` happens once a link is connected. Neither end keeps a writer of what it reads, so that a dead peer is an end
-//! of file.
+//! Both are in the scratch folder, and are unlinked as soon as both ends have them open. A connected link only
+//! calls `read(2)` and `write(2)`. Neither end holds a writer of the FIFO that it reads, so that a dead peer shows
+//! as end of file.
 
 mod fifo;
 
@@ -14,7 +14,6 @@ use tripmeter_abi::{
     kernel_version,
 };
 
-/// System `pipe`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pipe;
 
@@ -70,7 +69,6 @@ fn settings(options: &NodeOptions) -> Result<(Option<usize>, Option<u64>)> {
     Ok((packet, os::number_or(options, "buffer", "system", 4096..=1 << 30)?))
 }
 
-/// One process's settings.
 pub struct PipeNode {
     options: NodeOptions,
     packet: Option<usize>,
@@ -103,7 +101,7 @@ mod tests {
     #[test]
     fn a_buffer_beyond_the_kernel_s_limit_is_refused() {
         let error = testing::probe(&Pipe, &Case { settings: &[("buffer", "1073741824")], ..CASE });
-        // A privileged process may have it.
+        // A privileged process may get it.
         if let Err(error) = error {
             assert_eq!(error.status, Status::Limit, "{error}");
             assert!(error.message.contains("pipe-max-size"), "{error}");

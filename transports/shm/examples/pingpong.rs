@@ -1,4 +1,4 @@
-//! Ping-pong of two pinned processes over `shm`, without the engine: what the transport alone costs.
+//! Ping-pong of two pinned processes over `shm`, without the engine: the cost of the transport alone.
 //!
 //! `cargo run --release -p tripmeter-transport-shm --example pingpong -- [payload bytes] [poll|block] [trips] [depth]`
 //! prints half round trips of the second nine tenths of the trips, in nanoseconds.
@@ -11,7 +11,7 @@ use tripmeter_transport_shm::{Shm, ShmLink};
 
 const CPUS: [usize; 2] = [0, 1];
 const TIMEOUT_NS: u64 = 5_000_000_000;
-/// Misses in a row after which the peer counts as gone.
+/// Failed takes in a row after which the peer counts as dead.
 const MISSES: u64 = 2_000_000_000;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;

@@ -1,11 +1,11 @@
-//! The leader's end of a link to several followers: one row of chunks that all of them read, and a ring back from each.
+//! Leader's end of a link to several followers: one row of chunks that all of them read, and a ring back from each.
 //!
-//! The number of followers changes no ordering: none writes a word that another one reads, but for the event count in
-//! which the leader sleeps. One release store of a chunk's sequence hands the message to all: each acquires that same
-//! word. Each counts what it gave back in a word of its own, with release; a chunk is written again only after an
-//! acquire load of every one of those words. Each sleeps in an event count of its own, which the leader looks at
-//! after that one store and a sequentially consistent fence. All followers wake the leader in one event count;
-//! between its own fence and its sleep it looks at every ring.
+//! The number of followers changes no ordering: no follower writes a word that another reads, except the event
+//! count in which the leader sleeps. One release store of a chunk's sequence passes the message to all; each
+//! acquires that word. Each counts its returned messages in its own word, with release. A chunk is rewritten only
+//! after an acquire load of all those words. Each sleeps in its own event count, which the leader checks after that
+//! store and a sequentially consistent fence. All followers wake the leader in one event count; between its own
+//! fence and its sleep it checks every ring.
 
 use crate::ring::{Consumer, Producer};
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use tripmeter_abi::{Loan, Message};
 
 /// Rings to and from all followers.
 pub(crate) struct Fan {
-    /// They have the same chunks: a message is written and handed over once, by the first.
+    /// They share chunks: the first writes and publishes a message for all.
     producers: Vec<Producer>,
     consumers: Vec<Consumer>,
-    /// Whose message was taken last; the one behind it is looked at first.
+    /// Source of the last message; the next search starts after it.
     latest: usize,
 }
 

@@ -1,7 +1,7 @@
 //! Transport `shm`: the floor that every other transport is compared with.
 //!
-//! Messages are written in place, in distinct chunks of a shared segment, and handed over by storing one word. Nothing is
-//! copied, and with wait `poll` nothing is asked of the kernel. See `ring` for how.
+//! Messages are written in place, in distinct chunks of a shared segment, and published by storing one word.
+//! Nothing is copied, and wait `poll` makes no system call. Module `ring` has the details.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 mod atomics;
@@ -19,13 +19,11 @@ use tripmeter_abi::{
     Variant, Wait, kernel_version,
 };
 
-/// Messages on their way per direction.
 const DEPTH: std::ops::RangeInclusive<u64> = 2..=1024;
 
-/// Followers of a link: each has a byte in the front page, and words of its own.
+/// Most followers of a link: each has a byte in the front page, and its own words.
 const MOST_FOLLOWERS: u64 = 512;
 
-/// The system `shm`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shm;
 
@@ -91,7 +89,6 @@ impl System for Shm {
     }
 }
 
-/// What the options ask for.
 struct Sizes {
     depth: u64,
     directions: u64,
@@ -123,7 +120,7 @@ impl Sizes {
     }
 }
 
-/// Bytes that a new segment may take: what is free in /dev/shm, and what memory there is for it.
+/// Bytes available for a new segment: free space of /dev/shm, limited by available memory.
 fn free_bytes() -> Result<u64> {
     // SAFETY: all zeros is a valid statvfs.
     let mut space: libc::statvfs = unsafe { std::mem::zeroed() };
@@ -142,7 +139,6 @@ fn available_memory() -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// One process's end.
 pub struct ShmNode {
     options: NodeOptions,
     geometry: Geometry,

@@ -8,14 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Error, Link, Loan, Message, NodeOptions, Result, Role, Status, Wait};
 
-/// Between two looks for the follower.
+/// Interval of looks for the follower.
 const CONNECT_STEP: Duration = Duration::from_micros(200);
 
-/// One topic or client.
 pub struct ShmLink {
     producer: Option<Producer>,
     consumer: Option<Consumer>,
-    /// The leader's of several followers, instead of those two.
+    /// Replaces the two rings in a leader with several followers.
     fan: Option<Box<Fan>>,
     max_payload_bytes: usize,
     role: Role,

@@ -1,7 +1,7 @@
-//! One direction: chunks that are written, handed over and given back in a fixed order.
+//! One direction: chunks that are written, published and returned in a fixed order.
 //!
-//! The word that hands a chunk over lies in the same cache line as the first bytes of its message, so that one line
-//! travels per message. `depth` messages may be on their way; the ring has one chunk more, so that a loan never waits.
+//! The word that publishes a chunk shares a cache line with the first bytes of its message, so that one line
+//! travels per message. `depth` messages may be in flight; the ring has one chunk more, so that a loan never waits.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::atomics::{self, AtomicU64, Ordering, Waited};
@@ -9,69 +9,63 @@ use std::ptr;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Loan, Message};
 
-/// Of a process.
 pub(crate) type EventCount = atomics::EventCount<true>;
 
-/// Bytes of a chunk in front of its message.
+/// Bytes of a chunk before its message.
 pub(crate) const HEAD_BYTES: usize = size_of::<Head>();
 
-/// Spins between two looks at the clock.
+/// Spins between two readings of the clock.
 const SPINS: u32 = 256;
 
-/// A value alone on its cache line.
 #[derive(Default)]
 #[repr(C, align(64))]
 struct Line<T>(T);
 
-/// What a chunk begins with.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Head {
-    /// Number of the message in this chunk, counted from 1; stored last.
+    /// Number of the message in this chunk, from 1; stored last.
     sequence: AtomicU64,
     length: AtomicU64,
 }
 
-/// The words of a direction beside its chunks. All zeros is the initial state.
+/// Words of a direction, apart from its chunks. All zeros is the initial state.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Control {
-    /// Messages given back; written by the consumer.
+    /// Messages returned; written by the consumer.
     released: Line<AtomicU64>,
     consumer: Line<EventCount>,
     producer: Line<EventCount>,
 }
 
 impl Control {
-    /// Where the consumer sleeps.
     pub(crate) fn event_count(&self) -> *const EventCount {
         &raw const self.consumer.0
     }
 }
 
-/// Where a ring lies and how its ends wait.
+/// Location of a ring, and wait strategy of its ends.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) control: *const Control,
-    /// Where the consumer sleeps: its own event count, or one for all rings that it reads.
+    /// Event count in which the consumer sleeps: its own, or one for all rings that it reads.
     pub(crate) event_count: *const EventCount,
-    /// The first chunk.
     pub(crate) chunks: *mut u8,
     pub(crate) stride: usize,
     pub(crate) depth: usize,
-    /// This end sleeps when it has to wait.
+    /// True if this end sleeps when it waits.
     pub(crate) sleeps: bool,
-    /// The other end does.
+    /// True if the other end does.
     pub(crate) peer_sleeps: bool,
 }
 
-/// Position in the circle of chunks.
 struct Cursor {
     chunk: *mut u8,
     first: *mut u8,
     end: *mut u8,
     stride: usize,
-    /// Number of the message that this chunk is for.
+    /// Number of the message for this chunk.
     sequence: u64,
 }
 
@@ -105,13 +99,12 @@ impl Cursor {
     }
 }
 
-/// The writing end.
 pub(crate) struct Producer {
     cursor: Cursor,
     control: *const Control,
     event_count: *const EventCount,
     depth: u64,
-    /// Messages known to be given back.
+    /// Messages known to be returned.
     released: u64,
     sleeps: bool,
     peer_sleeps: bool,
@@ -138,13 +131,14 @@ impl Producer {
         unsafe { &*self.control }
     }
 
-    /// The chunk of the next message. It is free: the one before it was published only when `depth - 1` were on their way.
+    /// Chunk of the next message. It is free: the one before was published only when at most `depth - 1` were in
+    /// flight.
     #[inline(always)]
     pub(crate) fn loan(&self, length: usize) -> Loan {
         Loan { data: self.cursor.message(), length, token: ptr::null_mut() }
     }
 
-    /// Hands the loaned chunk over, or returns `false` if the ring stays full.
+    /// Publishes the loaned chunk, or returns `false` if the ring stays full.
     #[inline(always)]
     pub(crate) fn publish(&mut self, length: usize, timeout_ns: u64) -> bool {
         if self.is_full() && !self.wait_for_room(timeout_ns) {
@@ -176,8 +170,7 @@ impl Producer {
         !self.is_full()
     }
 
-    /// The same message has been handed over to this ring's consumer, too, by the producer of another ring with the same
-    /// chunks.
+    /// Follows a publication by the producer of another ring with these chunks, which also serves this ring's consumer.
     pub(crate) fn follow(&mut self) {
         self.cursor.advance();
         if self.peer_sleeps {
@@ -186,7 +179,7 @@ impl Producer {
         }
     }
 
-    /// True once there is room for one message more.
+    /// Waits for room for one message; `false` after the time-out.
     #[inline(never)]
     pub(crate) fn wait_for_room(&mut self, timeout_ns: u64) -> bool {
         if self.look_for_room() {
@@ -226,12 +219,10 @@ impl Producer {
     }
 }
 
-/// The reading end.
 pub(crate) struct Consumer {
     cursor: Cursor,
     control: *const Control,
     event_count: *const EventCount,
-    /// Messages given back.
     released: u64,
     sleeps: bool,
     peer_sleeps: bool,
@@ -267,16 +258,16 @@ impl Consumer {
         self.cursor.head().sequence.load(Ordering::Acquire) == self.cursor.sequence
     }
 
-    /// The next message, asleep until it comes if this end sleeps at all.
+    /// Next message; waits for it if this end sleeps.
     #[inline(always)]
     pub(crate) fn take(&mut self, timeout_ns: u64) -> Option<Message> {
         if !self.is_ready() {
             if !self.sleeps {
-                // A receiver that asks less often takes the line away from the sender less often: 10 to 15 % faster.
+                // Polling less often leaves the line with the sender longer: 10 to 15 % faster.
                 std::hint::spin_loop();
                 return None;
             }
-            // The message is not made in there: it would have to go through memory, also when nobody sleeps.
+            // Making the message in `sleep` would pass it through memory, even without sleeping.
             if !self.sleep(timeout_ns) {
                 return None;
             }
@@ -284,7 +275,6 @@ impl Consumer {
         Some(self.next())
     }
 
-    /// The message that is ready.
     #[inline(always)]
     fn next(&mut self) -> Message {
         let length = self.cursor.head().length.load(Ordering::Relaxed) as usize;
@@ -293,19 +283,19 @@ impl Consumer {
         message
     }
 
-    /// The next message if it is there.
+    /// Next message, if there is one now.
     pub(crate) fn look(&mut self) -> Option<Message> {
         self.is_ready().then(|| self.next())
     }
 
-    /// True once a message is there.
+    /// Sleeps until there is a message; `false` if there is none.
     #[inline(never)]
     fn sleep(&self, timeout_ns: u64) -> bool {
         self.sleep_unless(timeout_ns, || self.is_ready());
         self.is_ready()
     }
 
-    /// Sleeps in the consumer's event count until woken, unless there is something.
+    /// Sleeps in the consumer's event count until woken, unless `is_ready`.
     fn sleep_unless(&self, timeout_ns: u64, is_ready: impl FnOnce() -> bool) {
         let event_count = self.event_count();
         event_count.prepare_wait();
@@ -315,7 +305,7 @@ impl Consumer {
         event_count.cancel();
     }
 
-    /// Sleeps until one of several rings, whose consumers have one event count, has a message.
+    /// Sleeps until one of several rings, whose consumers share an event count, has a message.
     pub(crate) fn sleep_for_any(consumers: &[Consumer], timeout_ns: u64) {
         if let Some(first) = consumers.first().filter(|first| first.sleeps) {
             first.sleep_unless(timeout_ns, || consumers.iter().any(Consumer::is_ready));
@@ -324,7 +314,7 @@ impl Consumer {
         }
     }
 
-    /// Gives the message that is held back.
+    /// Returns the oldest message to the producer.
     #[inline(always)]
     pub(crate) fn release(&mut self) {
         self.released += 1;

@@ -1,4 +1,4 @@
-//! A ring between two threads in memory of this process, which Miri and ThreadSanitizer can look into.
+//! A ring between two threads in memory of this process, which Miri and ThreadSanitizer can check.
 #![expect(unsafe_code, reason = "memory that two threads share")]
 
 use crate::ring::{Consumer, Control, HEAD_BYTES, Place, Producer};
@@ -21,7 +21,7 @@ struct Memory {
 // SAFETY: the ends of a ring hand its chunks to each other; that they do so rightly is what is tested.
 unsafe impl Sync for Memory {}
 
-/// One end, which keeps the memory.
+/// One end, with the memory that it needs.
 struct End<T>(T, Arc<Memory>);
 
 // SAFETY: the pointers of an end lead into memory that moves along.
@@ -46,7 +46,7 @@ fn ends(producer_sleeps: bool, consumer_sleeps: bool) -> (End<Producer>, End<Con
     (End(producer, memory.clone()), End(consumer, memory))
 }
 
-/// The bytes of a message tell which one it is.
+/// Length and letter that identify a message.
 fn contents(number: usize) -> (usize, u8) {
     (number % (STRIDE - HEAD_BYTES) + 1, number as u8)
 }

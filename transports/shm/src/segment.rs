@@ -1,4 +1,4 @@
-//! The shared segment of one link: a front page, then the chunks of both directions.
+//! Shared segment of one link: a front page, then the chunks of both directions.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::MOST_FOLLOWERS;
@@ -12,10 +12,9 @@ use tripmeter_abi::{Error, Result, Role, Status};
 
 const PAGE: u64 = 4096;
 const CACHE_LINE: u64 = 64;
-/// Tells a finished segment of this layout.
+/// Marks a complete segment of this layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"tripshm3");
 
-/// The first page of a segment.
 #[repr(C, align(64))]
 struct Front {
     /// Stored last by the leader.
@@ -24,14 +23,14 @@ struct Front {
     stride: AtomicU64,
     leader_sleeps: AtomicU32,
     follower_sleeps: AtomicU32,
-    /// Followers that are ready.
     connected: AtomicU32,
     controls: Controls,
-    /// 1 for each follower that wanted to connect. Behind the words that messages use, whose cache lines are their own.
+    /// 1 for each follower that tried to connect. Placed after the words that messages use, which keep their cache
+    /// lines to themselves.
     joined: [AtomicU8; MOST_FOLLOWERS as usize],
 }
 
-/// The words of the rings of one follower. The first follower's are in the front page; the others' come behind it.
+/// Words of the rings of one follower: the first one's in the front page, the others' after it.
 #[repr(C, align(64))]
 struct Controls {
     to_follower: Control,
@@ -41,29 +40,28 @@ struct Controls {
 const _: () = assert!(size_of::<Front>() as u64 <= PAGE);
 const CONTROLS_BYTES: u64 = size_of::<Controls>() as u64;
 
-/// The sizes that make up a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    /// Messages on their way per direction.
+    /// Messages in flight per direction.
     pub(crate) depth: u64,
     /// Bytes from chunk to chunk.
     stride: u64,
-    /// Rows of chunks: that of the leader, and one of each follower that answers.
+    /// Rows of chunks: the leader's, and one for each follower that answers.
     directions: u64,
     followers: u64,
 }
 
 impl Geometry {
-    /// `None` if the numbers are beyond any memory.
+    /// `None` if the numbers exceed any memory.
     pub(crate) fn new(payload_bytes: u64, depth: u64, directions: u64, followers: u64) -> Option<Self> {
         let whole = payload_bytes.checked_add(HEAD_BYTES as u64)?.checked_next_multiple_of(PAGE)?;
-        // One line more than whole pages: the heads of all chunks would fall into one set of the cache otherwise.
+        // One line more than whole pages; otherwise the heads of all chunks would fall into one set of the cache.
         let geometry = Self { depth, stride: whole.checked_add(CACHE_LINE)?, directions, followers };
         let chunks = geometry.stride.checked_mul(geometry.chunks())?;
         (chunks.checked_add(geometry.front_bytes())? <= isize::MAX as u64).then_some(geometry)
     }
 
-    /// The largest message that fits into `free_bytes`, 0 if there is none.
+    /// Largest message that fits into `free_bytes`; 0 if none does.
     pub(crate) fn largest_payload(free_bytes: u64, depth: u64, directions: u64, followers: u64) -> u64 {
         let stride = free_bytes.saturating_sub(front_bytes(followers)) / ((depth + 1) * directions);
         let whole = stride.saturating_sub(CACHE_LINE) / PAGE * PAGE;
@@ -74,7 +72,6 @@ impl Geometry {
         (self.depth + 1) * self.directions
     }
 
-    /// Bytes of the whole segment.
     pub(crate) fn bytes(&self) -> u64 {
         self.front_bytes() + self.chunks() * self.stride
     }
@@ -83,22 +80,21 @@ impl Geometry {
         front_bytes(self.followers)
     }
 
-    /// Longest message of a chunk.
     pub(crate) fn payload_bytes(&self) -> usize {
         (self.stride - CACHE_LINE) as usize - HEAD_BYTES
     }
 }
 
-/// Bytes in front of the chunks, in whole pages.
+/// Bytes before the chunks, in whole pages.
 fn front_bytes(followers: u64) -> u64 {
     PAGE + (followers.saturating_sub(1) * CONTROLS_BYTES).next_multiple_of(PAGE)
 }
 
-/// A mapped segment; the leader's removes its name when dropped.
+/// Mapped segment; the leader's removes its name when dropped.
 pub(crate) struct Segment {
     memory: *mut u8,
     geometry: Geometry,
-    /// The leader's.
+    /// Set in the leader.
     name: Option<CString>,
 }
 
@@ -106,7 +102,6 @@ pub(crate) struct Segment {
 unsafe impl Send for Segment {}
 
 impl Segment {
-    /// Creates, fills and maps a segment.
     pub(crate) fn create(name: &str, geometry: Geometry, sleeps: bool) -> Result<Self> {
         let path = shm_name(name)?;
         let file = open(&path, libc::O_CREAT | libc::O_EXCL)
@@ -123,7 +118,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Maps the leader's segment, as one of so many followers, and tells it so. Each may once.
+    /// Maps the leader's segment, as one of `followers`, and reports to it. Each follower can do so once.
     pub(crate) fn join(name: &str, sleeps: bool, follower: u32, followers: u64) -> Result<Self> {
         let file = open(&shm_name(name)?, 0)
             .map_err(|error| Error::os(&format!("opening the leader's shared memory '{name}'"), error))?;
@@ -151,19 +146,16 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Followers that are there.
     pub(crate) fn connected(&self) -> u64 {
         self.front().connected.load(Ordering::Acquire).into()
     }
 
-    /// Sizes of this segment.
     pub(crate) fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The ring between the leader and a follower that `role` writes, and the one it reads; the same memory if there is
-    /// only one direction, which is then the leader's to write and the follower's to read. What the leader writes has the
-    /// same chunks for all followers.
+    /// Ring that `role` writes to the other side, and ring that it reads, between the leader and one follower. With one
+    /// direction both are the same memory, written by the leader. The leader's chunks are the same for all followers.
     pub(crate) fn rings(&self, role: Role, follower: u32) -> (Option<Place>, Option<Place>) {
         let front = self.front();
         let sleepers = [&front.leader_sleeps, &front.follower_sleeps].map(|word| word.load(Ordering::Relaxed) != 0);
@@ -184,7 +176,7 @@ impl Segment {
             })
         };
         let controls = self.controls(follower);
-        // The leader sleeps in one event count, whoever of its followers is to wake it.
+        // The leader sleeps in one event count, whichever follower wakes it.
         let leaders_bed = front.controls.to_leader.event_count();
         let out = place(&controls.to_follower, controls.to_follower.event_count(), 0);
         let back = place(&controls.to_leader, leaders_bed, 1 + u64::from(follower));
@@ -228,7 +220,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Gives every chunk contents that no memory saving can share, and a head that says free.
+    /// Fills chunks with contents that no memory saving can share, and marks them free.
     fn fill(&self) {
         let front_bytes = self.geometry.front_bytes() as usize;
         let words = (self.geometry.bytes() as usize - front_bytes) / size_of::<u64>();
@@ -256,7 +248,7 @@ impl Segment {
 }
 
 impl Geometry {
-    /// Stands for all of a segment before its front page could be read.
+    /// Stands for a whole segment until its front page is read.
     fn whole(length: u64) -> Self {
         Self { depth: 0, stride: length - PAGE, directions: 1, followers: 1 }
     }
@@ -284,7 +276,7 @@ fn shm_name(name: &str) -> Result<CString> {
         .map_err(|_| Error::new(Status::Invalid, format!("'{}' is no name of shared memory", name.escape_debug())))
 }
 
-/// Takes the pages now, so that a full /dev/shm is an error here and not a fatal signal later.
+/// Allocates the pages now, so that a full /dev/shm is an error here and not a fatal signal later.
 fn reserve(file: &OwnedFd, name: &str, bytes: u64) -> Result<()> {
     // SAFETY: posix_fallocate takes a descriptor and numbers only.
     let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) };

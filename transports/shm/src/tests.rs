@@ -8,20 +8,19 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tripmeter_abi::{Link, Message, Role};
 
-/// Time-out of what must succeed: it finds a hang, and a busy machine does not reach it.
+/// Time-out of calls that must succeed: it ends a hang, and a busy machine does not reach it.
 const TIMEOUT_NS: u64 = 60_000_000_000;
-/// Time-out of what must not succeed.
+/// Time-out of calls that must not succeed.
 const SHORT_NS: u64 = 20_000_000;
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// Unique, even if a process of the same id was killed and left its segments.
+/// Unique, even if a process of this id was killed and left its segments.
 fn run_id() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
     format!("shm-test-{}-{now:x}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Calls `attempt` until it gives a value.
 fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -60,7 +59,6 @@ fn link(options: &NodeOptions) -> Result<ShmLink> {
     Shm.open(options)?.link(&LinkOptions { index: 0, callback: None })
 }
 
-/// Both ends in one thread.
 fn pair(options: &NodeOptions) -> (ShmLink, ShmLink) {
     let mut leader = link(options).unwrap();
     let mut follower = link(&follower(options)).unwrap();
@@ -102,7 +100,7 @@ fn segment_names(run_id: &str) -> Vec<String> {
     names.filter(|name| name.strip_prefix(run_id).is_some_and(|rest| rest.starts_with('-'))).collect()
 }
 
-/// Every message comes back with its own content and length, many times around the ring.
+/// Checks content and length of every message, many times around the ring.
 fn echo(wait: Wait, depth: u64) {
     let (mut leader, mut follower) = pair(&options(Pattern::PingPong, wait, 5000, depth));
     let lengths = [0, 1, 16, 4096, 5000];
@@ -124,7 +122,6 @@ fn echo(wait: Wait, depth: u64) {
     answering.join().unwrap();
 }
 
-/// A leader with several followers, all connected.
 fn several(options: &NodeOptions, count: u32) -> (ShmLink, Vec<ShmLink>) {
     let options = NodeOptions { follower_count: count, ..options.clone() };
     let mut leader = link(&options).unwrap();
@@ -191,7 +188,7 @@ fn the_slowest_follower_keeps_the_ring_full() {
     assert_eq!(bytes(&third), [3]);
 }
 
-/// Numbers of followers on both sides of a word's bits, and the most.
+/// Numbers of followers around the bits of a word, and the largest.
 const MANY: [u32; 3] = [65, 200, 512];
 
 #[test]
@@ -361,7 +358,7 @@ fn thread_id() -> libc::pid_t {
     unsafe { libc::gettid() }
 }
 
-/// Whether that thread of this process sleeps in the kernel.
+/// True if that thread of this process sleeps in the kernel.
 fn is_asleep(thread: libc::pid_t) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
@@ -486,7 +483,7 @@ fn connecting_without_a_peer_ends_in_an_error() {
     assert!(segment_names(&options.run_id).is_empty());
 }
 
-/// Size of all of /dev/shm, used or free.
+/// Size of /dev/shm, used or free.
 fn shared_memory_bytes() -> u64 {
     // SAFETY: all zeroes are a valid `statvfs`, which is writable; the path ends with a NUL.
     unsafe {
@@ -499,7 +496,7 @@ fn shared_memory_bytes() -> u64 {
 #[test]
 fn what_is_too_large_is_refused_with_numbers_and_a_remedy() {
     let good = options(Pattern::PingPong, Wait::Poll, 1024, 16);
-    // Others may take their part of /dev/shm between two looks.
+    // Other processes may take part of /dev/shm in between.
     wait_for("room for half of what probe allows", || {
         let limits = Shm.probe(&good).ok()?;
         Shm.probe(&NodeOptions { max_payload_bytes: limits.max_payload_bytes / 2, ..good.clone() }).ok()
@@ -544,7 +541,7 @@ fn the_limit_fits_into_what_is_free() {
     }
 }
 
-/// A follower process that is killed leaves the leader with time-outs, not asleep.
+/// Kills a follower: the leader must get time-outs, and not sleep for ever.
 #[test]
 fn a_killed_follower_hangs_nobody() {
     for wait in [Wait::Poll, Wait::Block] {

@@ -1,6 +1,4 @@
-//! TCP over the loopback interface, or between two hosts.
-//!
-//! Nothing but `read(2)` and `write(2)` happens once a link is connected.
+//! TCP over the loopback interface, or between two hosts. A connected link only calls `read(2)` and `write(2)`.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,7 +9,6 @@ use tripmeter_abi::{
     System, Variant, Wait, kernel_version,
 };
 
-/// System `tcp`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tcp;
 
@@ -85,7 +82,6 @@ impl Settings {
     }
 }
 
-/// One process's settings.
 pub struct TcpNode {
     options: NodeOptions,
     settings: Settings,
@@ -100,7 +96,7 @@ impl Node for TcpNode {
     }
 }
 
-/// A connection; the leader's socket is a listener until the follower has come.
+/// A connection; the leader's socket is a listener until the follower connects.
 pub struct Connection {
     socket: OwnedFd,
     role: Role,
@@ -145,7 +141,7 @@ impl Endpoint for Connection {
         } else {
             self.socket = loop {
                 let (socket, from) = os::accept(&self.socket, deadline)?;
-                // Anything may have come by; only the follower is let in.
+                // Anybody may connect; only the follower is accepted.
                 if from.as_internet() == Some(peer) {
                     break socket;
                 }
@@ -238,7 +234,7 @@ mod tests {
         let mut link = Tcp.open(&options).unwrap().link(&LinkOptions { index: 0, callback: None }).unwrap();
         let own = link.address().unwrap();
         assert!(link.connect(&[vec![1, 2, 3]], 1_000_000).is_err());
-        // It keeps the port from others, and does not listen.
+        // Keeps the port from others, and does not listen.
         let mute = os::socket(libc::AF_INET, libc::SOCK_STREAM).unwrap();
         os::bind(&mute, &SocketAddress::loopback(0)).unwrap();
         let nobody = os::local_address(&mute).unwrap().to_peer().unwrap();

@@ -1,9 +1,9 @@
-//! Rust's `tracing`: the usual subscriber of `tracing-subscriber` in its default format, without colours, and the writers
-//! of `tracing-appender`.
+//! Rust's `tracing`: the subscriber of `tracing-subscriber` in its default format, without colours, and the writers of
+//! `tracing-appender`.
 //!
-//! A call is one `tracing::info!`. The subscriber is that of the logging thread alone, so that each node has its own. Under
-//! `blocking` the call writes the line; under `non-blocking` it goes to a queue that a thread of tracing-appender empties,
-//! and closing drops that thread's guard, which waits for a second at most. Lines that come later are written all the same.
+//! A call is one `tracing::info!`. The subscriber is set for the logging thread only, so that each node has its own.
+//! Under `blocking` the call writes the line; under `non-blocking` it queues the line for a thread of tracing-appender.
+//! Closing drops that thread's guard, which waits for at most a second. Later lines are still written.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 mod settings;
@@ -21,7 +21,6 @@ use tripmeter_abi::{
     Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Result, Status, System, os,
 };
 
-/// Longest text.
 const MOST_PAYLOAD_BYTES: u64 = 64 << 20;
 
 /// System `tracing`.
@@ -48,7 +47,7 @@ impl System for Tracing {
     }
 }
 
-/// One process's settings.
+/// Settings of one process.
 pub struct TracingNode {
     options: NodeOptions,
     settings: Settings,
@@ -74,18 +73,18 @@ impl Node for TracingNode {
 }
 
 impl TracingNode {
-    /// tracing-appender's own file, which is never rolled over.
+    /// File of tracing-appender, which is never rolled over.
     fn appender(&self) -> Result<RollingFileAppender> {
         let file = self.options.log_file();
         let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
             return Err(Error::new(Status::Invalid, format!("'{}' is no file's name", file.display())));
         };
-        // Made here, because the appender panics if it cannot.
+        // Created here, because the appender panics if it cannot.
         OpenOptions::new().create(true).append(true).open(&file).map_err(|error| failed(&file, &error))?;
         Ok(rolling::never(folder, name))
     }
 
-    /// What standard output is, if a pipe stands behind it: buffered by lines.
+    /// Writer like standard output into a pipe: buffered by lines.
     fn console(&self) -> Result<LineWriter<File>> {
         let file = self.options.log_file();
         let opened = OpenOptions::new().append(true).open(&file).map_err(|error| failed(&file, &error))?;
@@ -107,11 +106,11 @@ fn subscriber<W: for<'a> MakeWriter<'a> + Send + Sync + 'static>(writer: W) -> D
 }
 
 thread_local! {
-    /// What makes the subscriber that of this thread.
+    /// Keeps the subscriber set for this thread.
     static CURRENT: RefCell<Option<DefaultGuard>> = const { RefCell::new(None) };
 }
 
-/// A subscriber, the thread that writes for it, and room for a text.
+/// Subscriber, the thread that writes for it, and a buffer for a text.
 pub struct TracingLink {
     dispatch: Dispatch,
     worker: Option<WorkerGuard>,
@@ -155,7 +154,7 @@ impl Link for TracingLink {
 impl Drop for TracingLink {
     fn drop(&mut self) {
         CURRENT.with(|current| drop(current.borrow_mut().take()));
-        // The subscriber's sender goes first, then the guard waits for the thread.
+        // Drops the subscriber's sender first; then the guard waits for the thread.
         self.dispatch = Dispatch::none();
         drop(self.worker.take());
     }

@@ -1,38 +1,30 @@
-//! What it can do, and what is asked of it.
-
 use tripmeter_abi::{
     Description, Error, Names, NodeOptions, Path, Pattern, Result, Role, Setting, Status, Variant, Wait, os,
 };
 
-/// Lines that the queue holds unless told otherwise.
+/// Default capacity of the queue, in lines.
 ///
 /// # Source
 /// `tracing_appender::non_blocking::DEFAULT_BUFFERED_LINES_LIMIT`
 const DEFAULT_BUFFERED_LINES: &str = "128000";
 
-/// Who writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The call.
     Blocking,
-    /// A thread of tracing-appender.
     NonBlocking,
 }
 
-/// Where to.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
     File,
     Pipe,
 }
 
-/// What is asked for.
 pub(crate) struct Settings {
     pub kind: Kind,
     pub target: Target,
-    /// A full queue drops lines, or else keeps the call waiting.
+    /// True if a full queue drops lines, false if it blocks the call.
     pub lossy: bool,
-    /// Lines that the queue holds.
     pub buffered_lines: usize,
 }
 

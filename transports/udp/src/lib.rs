@@ -1,9 +1,9 @@
 //! UDP over the loopback interface, or between two hosts.
 //!
-//! UDP has no flow control: a message that is split into packets must fit the receive buffer as a whole, or it may be lost
-//! when its receiver is late. The kernel charges a packet more than its bytes; how much is measured, and the receive buffer
-//! made large enough for the largest message. Nothing but `read(2)` and `write(2)` happens once a link is connected. A link takes
-//! datagrams of its peers only: its socket is connected, or has a filter of the kernel where there are several publishers.
+//! UDP has no flow control: a message in several packets must fit the receive buffer whole, or it may be lost when its
+//! receiver is late. The kernel charges more than a packet's bytes. This charge is measured, and the receive buffer
+//! made large enough for the largest message. A connected link only calls `read(2)` and `write(2)`. It accepts
+//! datagrams of its peers only: its socket is connected, or has a kernel filter where there are several publishers.
 
 mod room;
 mod sources;
@@ -21,10 +21,9 @@ use tripmeter_abi::{
     Wait, kernel_version,
 };
 
-/// The most that an IPv4 datagram carries: 65,535 bytes less 20 of the IP and 8 of the UDP header.
+/// Most bytes of an IPv4 datagram: 65,535 less 20 of the IP and 8 of the UDP header.
 const DATAGRAM_BYTES: usize = 65_507;
 
-/// System `udp`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Udp;
 
@@ -74,7 +73,6 @@ fn packet_bytes(options: &NodeOptions) -> Result<usize> {
     Ok(packets::packet_bytes(options, DATAGRAM_BYTES as u64)?.unwrap_or(DATAGRAM_BYTES))
 }
 
-/// One process's settings.
 pub struct UdpNode {
     options: NodeOptions,
     packet: usize,
@@ -93,24 +91,24 @@ impl Node for UdpNode {
     }
 }
 
-/// A socket that hears its peer only, once connected, or its publishers only.
+/// Socket that receives only from its peer once connected, or only from its publishers.
 pub struct Datagrams {
     socket: OwnedFd,
     nonblocking: bool,
 }
 
 impl Datagrams {
-    /// Removes what others sent before the socket had its peers, up to the first of a peer: one that is empty, or that looks
-    /// like a farewell, would end the link.
+    /// Removes datagrams of others from before the socket had its peers, up to the first of a peer. An empty one,
+    /// or one like a farewell, would end the link.
     fn remove_of_others(&self, peers: &[SocketAddr]) -> Result<()> {
         let failed = |error: io::Error| Error::failed(format!("what others sent cannot be removed: {error}"));
         let socket = UdpSocket::from(self.socket.try_clone().map_err(failed)?);
-        // Both have one state.
+        // Both descriptors share this state.
         socket.set_nonblocking(true).map_err(failed)?;
         loop {
             match socket.peek_from(&mut [0]) {
                 Ok((_, from)) if peers.contains(&from) => return Ok(()),
-                // The next look finds what is wrong, if anything is.
+                // The next peek reports any error.
                 Ok(_) => drop(socket.recv(&mut [0])),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if [ErrorKind::Interrupted, ErrorKind::ConnectionRefused].contains(&error.kind()) => {}

@@ -1,4 +1,4 @@
-//! How many bytes of a message the receive buffer can hold.
+//! Capacity of the receive buffer, in message bytes.
 #![expect(unsafe_code, reason = "a system call")]
 
 use std::os::fd::OwnedFd;
@@ -8,20 +8,20 @@ use tripmeter_abi::{Error, NodeOptions, Result, Status};
 
 /// Large enough for some packets of any size, small enough to be filled in a millisecond.
 const TRIAL_BYTES: u64 = 1 << 20;
-/// Between hosts a packet comes in fragments: the least that one carries, at the smallest MTU of IPv6.
+/// Least payload of a fragment between hosts, at the smallest MTU of IPv6.
 const LEAST_FRAGMENT_BYTES: usize = 1280 - 48;
-/// What the kernel charges a fragment: half a page and its header.
+/// Kernel's charge for a fragment: half a page and its header.
 const FRAGMENT_CHARGE: u64 = 2304;
-/// The least that the kernel charges a packet is above this, so that a trial ends.
+/// Lower bound of the kernel's charge for a packet, so that a trial ends.
 const LEAST_CHARGE: u64 = 256;
 
-/// The receive buffer as the kernel accounts it.
+/// Receive buffer as the kernel accounts it.
 pub(crate) struct Room {
-    /// Charged to the buffer per full packet.
+    /// Bytes charged per full packet.
     charge: u64,
     /// Payload bytes per full packet.
     chunk: u64,
-    /// The largest buffer that can be had with these settings.
+    /// Largest buffer available with these settings.
     most: u64,
 }
 
@@ -45,12 +45,11 @@ impl Room {
         Ok(Self { charge, chunk: (packet - PREFIX_BYTES) as u64, most })
     }
 
-    /// A single packet always finds room in an empty buffer.
+    /// An empty buffer always accepts a single packet.
     pub(crate) fn max_payload_bytes(&self) -> u64 {
         ((self.most / self.charge).max(1) * self.chunk).min(MOST_PAYLOAD_BYTES)
     }
 
-    /// Gives a socket its buffer.
     pub(crate) fn make(&self, options: &NodeOptions, socket: &OwnedFd) -> Result<()> {
         if !matches!(options.setting("buffer"), "" | "fit") {
             return os::buffer_setting(options, socket);
@@ -79,25 +78,25 @@ fn granted(socket: &OwnedFd) -> Result<u64> {
     Ok(os::socket_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF)?.max(0) as u64)
 }
 
-/// Asks for a buffer of that size; the kernel doubles what it is asked for, and may grant less.
+/// Requests a buffer of that size; the kernel doubles the request, and may grant less.
 fn enlarge(socket: &OwnedFd, bytes: u64) -> Result<()> {
     let half = bytes.div_ceil(2).min(i32::MAX as u64 / 2) as i32;
-    // The first goes beyond the sysctl and needs a privilege.
+    // The first option exceeds the sysctl and needs a privilege.
     os::set_socket_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, half)
         .or_else(|_| os::set_socket_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, half))
 }
 
-/// A quarter of what all UDP sockets may hold before the kernel becomes sparing: both ends and others need some.
+/// Quarter of the memory that all UDP sockets may use before the kernel limits them: both ends and others need some.
 fn system_wide_bytes() -> u64 {
     // SAFETY: both return numbers.
     let [page, pages] = [libc::_SC_PAGESIZE, libc::_SC_PHYS_PAGES].map(|name| unsafe { libc::sysconf(name) });
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/udp_mem").unwrap_or_default();
     let limit: Option<u64> = text.split_whitespace().next().and_then(|word| word.parse().ok());
-    // Only the first network namespace shows the limit; in others it holds as well. This is its default (`udp_init`).
+    // Only the first network namespace shows the limit, which holds in others too. This is its default (`udp_init`).
     limit.unwrap_or(pages.max(0) as u64 / 8 / 4 * 3) / 4 * page.max(4096) as u64
 }
 
-/// What a packet is charged, rounded up: a buffer of known size is filled, and what it held is counted.
+/// Charge per packet, rounded up: fills a buffer of known size, and counts the packets in it.
 fn measure_charge(packet: usize) -> Result<u64> {
     let deadline = Deadline::after(100_000_000);
     let receiver = os::socket(libc::AF_INET, libc::SOCK_DGRAM)?;

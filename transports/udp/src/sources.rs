@@ -1,6 +1,6 @@
-//! Whose datagrams a socket with several peers takes: the kernel drops all others before they reach it.
+//! Kernel filter for a socket with several peers: drops datagrams of all others before they reach it.
 //!
-//! A socket can be connected to one peer only. A filter of the kernel does the same for several, so that a receive stays `read(2)`.
+//! A socket can be connected to one peer only. With a filter for several, a receive stays `read(2)`.
 #![expect(unsafe_code, reason = "a system call")]
 
 use libc::{BPF_ABS, BPF_H, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
@@ -8,20 +8,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use tripmeter_abi::{Error, Result, Status};
 
-/// Instructions that the kernel takes (`BPF_MAXINSNS`).
+/// Most instructions of a filter (`BPF_MAXINSNS`).
 const MOST_INSTRUCTIONS: usize = 4096;
-/// Ports that are compared one after the other, where a binary search ends. A conditional jump skips 255 instructions at most.
+/// Most ports that are compared in turn, where a binary search ends. A conditional jump skips at most 255 instructions.
 const NEIGHBOURS: usize = 32;
-/// Where the headers of IP begin with the address of the source.
+/// Offsets of the source address in the headers of IP.
 const SOURCE_V4: u32 = 12;
 const SOURCE_V6: u32 = 8;
-/// The header of UDP, which a filter of its socket sees first, begins with the port of the source.
+/// Offset of the source port in the UDP header, which a filter of a UDP socket sees first.
 const SOURCE_PORT: u32 = 0;
 
-/// Has a socket take datagrams of these peers only, which are ports of one address.
-///
-/// # Errors
-/// `Limit` if there are too many, `Invalid` if they have several addresses; otherwise that of `setsockopt(2)`.
+/// Restricts a socket to datagrams of these peers, which are ports of one address. Fails with `Limit` if there are
+/// too many, with `Invalid` if they have several addresses, else with the error of `setsockopt(2)`.
 pub(crate) fn take_only_from(socket: &OwnedFd, peers: &[SocketAddr]) -> Result<()> {
     let mut program = program(peers)?;
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
@@ -34,7 +32,7 @@ pub(crate) fn take_only_from(socket: &OwnedFd, peers: &[SocketAddr]) -> Result<(
     }
 }
 
-/// Why the kernel took no filter of so many peers.
+/// Error of a kernel that refused a filter for `count` peers.
 pub(crate) fn refused(error: std::io::Error, count: usize) -> Error {
     let is_memory = error.raw_os_error() == Some(libc::ENOMEM);
     let error = Error::os("having the kernel drop datagrams of others (SO_ATTACH_FILTER)", error);
@@ -45,8 +43,8 @@ pub(crate) fn refused(error: std::io::Error, count: usize) -> Error {
     Error::new(Status::Limit, format!("{error}; {why}"))
 }
 
-/// The instructions: 4,096 are enough for about 3,500 peers. The kernel translates them, and its translation has to fit
-/// `net.core.optmem_max`: that of 2,000 peers fits 20,480 bytes, that of 2,200 does not.
+/// Instructions of the filter: 4,096 are enough for about 3,500 peers. The kernel's translation of them must fit
+/// `net.core.optmem_max`: 20,480 bytes are enough for 2,000 peers, not for 2,200.
 pub(crate) fn program(peers: &[SocketAddr]) -> Result<Vec<sock_filter>> {
     let address = peers.first().map(SocketAddr::ip);
     let Some(address) = address.filter(|address| peers.iter().all(|peer| peer.ip() == *address)) else {
@@ -77,7 +75,7 @@ pub(crate) fn program(peers: &[SocketAddr]) -> Result<Vec<sock_filter>> {
     Ok(program)
 }
 
-/// Ends with whether the loaded port is one of these, which are in order.
+/// Instructions that accept or drop by the loaded port, given the sorted ports to accept.
 fn search(ports: &[u16]) -> Vec<sock_filter> {
     if ports.len() > NEIGHBOURS {
         let (lower, upper) = ports.split_at(ports.len() / 2);
@@ -90,7 +88,7 @@ fn search(ports: &[u16]) -> Vec<sock_filter> {
     }
     let left = (0..ports.len() as u8).rev();
     let compare = |(port, left): (&u16, u8)| sock_filter {
-        // Over those left, and over the verdict that it is none.
+        // Jumps over the ports left, and over the verdict that drops.
         jt: left + 1,
         ..instruction(BPF_JMP | BPF_JEQ | BPF_K, (*port).into())
     };
@@ -101,7 +99,6 @@ fn instruction(code: u32, k: u32) -> sock_filter {
     sock_filter { code: code as u16, jt: 0, jf: 0, k }
 }
 
-/// Takes the whole datagram, or drops it.
 fn verdict(takes: bool) -> sock_filter {
     instruction(BPF_RET | BPF_K, if takes { u32::MAX } else { 0 })
 }

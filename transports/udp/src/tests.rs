@@ -20,11 +20,11 @@ fn a_number_or_the_system_s_buffer_can_be_asked_for() {
     }
 }
 
-/// The receiver sleeps until the whole message has been sent: the buffer alone holds it.
+/// The receiver sleeps until the whole message is sent: the buffer alone holds it.
 #[test]
 fn the_largest_message_fits_the_buffer() {
-    // Of small packets only so many that the kernel's backlog (net.core.netdev_max_backlog) holds them all, too: it may be
-    // emptied late, and what does not fit there is lost.
+    // Few enough small packets for the kernel's backlog (net.core.netdev_max_backlog), too: it may be emptied late,
+    // and packets that do not fit are lost.
     let cases = [("native", "fit"), ("16384", "fit"), ("9000", "fit")];
     let small = ["4096", "1500", "256"].map(|packet| (packet, "200000"));
     for (packet, buffer) in cases.into_iter().chain(small) {
@@ -63,7 +63,7 @@ fn a_small_buffer_limits_the_payload_and_probe_says_so() {
     assert_eq!(error.status, Status::Limit);
 }
 
-/// Between its name and its peer, a socket takes what anybody sends.
+/// Between its bind and its connect, a socket accepts datagrams of anybody.
 #[test]
 fn what_others_sent_before_the_link_had_its_peer_is_removed() {
     let scratch = testing::Scratch::new();
@@ -82,12 +82,12 @@ fn what_others_sent_before_the_link_had_its_peer_is_removed() {
     assert_eq!(link.take(0).unwrap_err().status, Status::Closed);
 }
 
-/// A packet of a message of one byte.
 fn packet(content: u8) -> Vec<u8> {
     [0_u32, 1, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).chain([content]).collect()
 }
 
-/// So many publishers and others, in turns; and a link at `address` that hears the publishers, though others were first.
+/// `count` pairs of a publisher and another sender, a link at `address` that hears the publishers, though the
+/// others sent first, and its address.
 fn heard(address: &str, count: usize) -> (Vec<[UdpSocket; 2]>, PacketLink<Datagrams>, String) {
     let scratch = testing::Scratch::new();
     let options = testing::options(&Udp, Role::Follower, &Case { pattern: Pattern::Channel, ..CASE }, &scratch);
@@ -103,7 +103,7 @@ fn heard(address: &str, count: usize) -> (Vec<[UdpSocket; 2]>, PacketLink<Datagr
     (pairs, link, own)
 }
 
-/// What would end a link, count as damaged, or count as a message.
+/// Sends datagrams that would end a link, count as damaged, or count as a message.
 fn attack(other: &UdpSocket, victim: &str) {
     let farewell = [0_u32, 0, 0, 1].map(u32::to_ne_bytes).concat();
     for datagram in [&[][..], &[0; 7], &[255; 100], &packet(9), &farewell] {
@@ -113,10 +113,10 @@ fn attack(other: &UdpSocket, victim: &str) {
 
 #[test]
 fn of_many_who_know_its_address_a_link_hears_its_publishers_only() {
-    // Of so many, ports are searched for; of a few, compared.
+    // Large numbers of ports are searched, small ones compared.
     for (address, count) in [("127.0.0.1", 2), ("127.0.0.1", 300), ("::1", 2), ("::1", 70)] {
         if address == "::1" && UdpSocket::bind((address, 0)).is_err() {
-            // The test harness swallows what is printed.
+            // The test harness hides printed output.
             let line = format!("SKIPPED: {count} publishers at ::1: there is no such address here\n");
             io::Write::write_all(&mut io::stderr(), line.as_bytes()).unwrap();
             continue;
@@ -171,7 +171,7 @@ fn a_peer_that_is_not_there_is_told_apart() {
     let mut node = Udp.open(&testing::options(&Udp, Role::Leader, &CASE, &scratch)).unwrap();
     let mut link = node.link(&LinkOptions { index: 0, callback: None }).unwrap();
     assert_eq!(link.connect(&[Vec::new()], 1_000_000).unwrap_err().status, Status::Invalid);
-    // It keeps the port from others, and refuses all datagrams but its own.
+    // Keeps the port from others, and refuses all datagrams but its own.
     let itself = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = itself.local_addr().unwrap();
     itself.connect(address).unwrap();

@@ -1,7 +1,7 @@
 //! Unix domain sockets: datagram, stream and sequenced packets.
 //!
-//! Sockets are in the scratch folder, which nobody else may enter: names in the abstract namespace are open to every user. A
-//! message larger than a datagram can be is split into packets. Nothing but `read(2)` and `write(2)` happens once a link is connected.
+//! Sockets are in the scratch folder, which only this user can enter: names in the abstract namespace are open to every
+//! user. Messages larger than a datagram are split into packets. A connected link only calls `read(2)` and `write(2)`.
 #![expect(unsafe_code, reason = "a system call")]
 
 use std::ffi::c_int;
@@ -15,7 +15,6 @@ use tripmeter_abi::{
     Role, Setting, Status, System, Variant, Wait, kernel_version,
 };
 
-/// System `uds`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Uds;
 
@@ -70,7 +69,7 @@ impl System for Uds {
     }
 }
 
-/// Most bytes per send; `None` if a stream takes what it can.
+/// Most bytes per send; `None` if a stream decides.
 fn packet_bytes(options: &NodeOptions) -> Result<Option<usize>> {
     let kind = kind_of(&options.variant);
     if kind == libc::SOCK_STREAM {
@@ -81,7 +80,7 @@ fn packet_bytes(options: &NodeOptions) -> Result<Option<usize>> {
     Ok(Some(packets::packet_bytes(options, native as u64)?.unwrap_or(native)))
 }
 
-/// The largest packet that the kernel takes, found by sending some over a pair of sockets.
+/// Largest packet that the kernel accepts, found by sending over a pair of sockets.
 fn largest_packet(kind: c_int, options: &NodeOptions) -> Result<usize> {
     let (sender, receiver) = socket_pair(kind)?;
     os::buffer_setting(options, &sender)?;
@@ -89,7 +88,7 @@ fn largest_packet(kind: c_int, options: &NodeOptions) -> Result<usize> {
     let mut drained = [0];
     let mut carries = |length: usize| {
         let sent = sender.send(&bytes[..length]).is_ok();
-        // What does not fit is cut off: the packet is gone either way.
+        // A truncated read still removes the packet.
         sent && receiver.receive(&mut drained).is_ok()
     };
     let (mut most, mut too_many) = (packets::LEAST_PACKET_BYTES as usize, bytes.len() + 1);
@@ -115,7 +114,6 @@ fn socket_pair(kind: c_int) -> Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])) })
 }
 
-/// One process's settings.
 pub struct UdsNode {
     options: NodeOptions,
     packet: Option<usize>,
@@ -134,7 +132,6 @@ impl Node for UdsNode {
     }
 }
 
-/// A link of either kind.
 #[allow(missing_docs)]
 pub enum UdsLink {
     Packets(PacketLink<Unix>),
@@ -185,7 +182,7 @@ impl Link for UdsLink {
     }
 }
 
-/// A Unix socket; of the connected kinds, the leader's is a listener until the follower has come.
+/// Unix socket; of connected kinds, the leader's is a listener until the follower connects.
 pub struct Unix {
     socket: OwnedFd,
     kind: c_int,
@@ -216,7 +213,7 @@ impl Unix {
 
 impl Drop for Unix {
     fn drop(&mut self) {
-        // One that was not bound has no path; what is left after a kill goes with its folder.
+        // An unbound socket has no path; a path left after a kill is removed with its folder.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -256,7 +253,7 @@ impl Endpoint for Unix {
                 format!("a connection has 1 peer, {} given; take uds/datagram", publishers.len()),
             ));
         }
-        // A socket that is not connected hears all who reach its path: this user only.
+        // An unconnected socket hears all who can reach its path: this user only.
         os::set_nonblocking(self.socket.as_raw_fd(), self.options.wait == Wait::Poll)
     }
 

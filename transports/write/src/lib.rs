@@ -1,4 +1,4 @@
-//! The floor of loggers: one `write(2)` per line, to a file or to a pipe, and nothing else.
+//! Floor of loggers: one `write(2)` per line, to a file or to a pipe.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -8,10 +8,8 @@ use tripmeter_abi::{
     Status, System, Variant, Wait, kernel_version, os,
 };
 
-/// Longest line.
 const MOST_PAYLOAD_BYTES: u64 = 1 << 30;
 
-/// System `write`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Write;
 
@@ -52,7 +50,6 @@ impl System for Write {
     }
 }
 
-/// One process's settings.
 pub struct WriteNode {
     options: NodeOptions,
 }
@@ -62,7 +59,7 @@ impl Node for WriteNode {
 
     fn link(&mut self, _: &LinkOptions) -> Result<WriteLink> {
         let path = self.options.log_file();
-        // A FIFO is there already, and opening it waits for its reader, which is there too.
+        // A FIFO exists already, and opening it waits for its reader, which is there.
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let file = file.map_err(|error| {
             Error::new(Status::Failed, format!("'{}' cannot be opened to append to it: {error}", path.display()))
@@ -71,7 +68,6 @@ impl Node for WriteNode {
     }
 }
 
-/// A file or pipe, and room for a line.
 pub struct WriteLink {
     file: File,
     path: PathBuf,

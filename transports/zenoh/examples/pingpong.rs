@@ -1,7 +1,7 @@
-//! A minimal ping-pong of two processes on the crate zenoh, for `bench/native/run.py`: one publisher and one subscriber each
-//! way, both sides blocking in a channel. Prints one line of JSON, `{"rtt_ns":{"p50":…}}`.
+//! Minimal ping-pong of two processes on the crate zenoh, for `bench/native/run.py`: one publisher and one
+//! subscriber each way, both sides blocking in a channel. Prints one line of JSON, `{"rtt_ns":{"p50":…}}`.
 //!
-//! As in zenoh's own `z_ping`, the payload of a socket is one buffer that is sent again and again. Shared memory gets a
+//! As in zenoh's own `z_ping`, the payload of a socket is one buffer that is sent repeatedly. Shared memory gets a
 //! chunk for every message, of which 16 bytes are written.
 #![expect(unsafe_code, reason = "memory and calls as a host has them")]
 
@@ -19,7 +19,6 @@ use zenoh::{Config, Session, Wait};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Longest that the other side may be silent.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Options {
@@ -30,9 +29,9 @@ struct Options {
     follower_cpu: usize,
     /// `tcp`, `unix` or `shm`.
     over: String,
-    /// Whether what comes in pieces is copied together, as whoever needs it in one must.
+    /// True if pieces are copied together, as for a receiver that needs one piece.
     joins: bool,
-    /// Where the leader listens; given to the follower only.
+    /// Address of the leader; set in the follower only.
     follow: Option<String>,
 }
 
@@ -75,7 +74,7 @@ fn pin(cpu: usize) -> Result<()> {
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().into()) }
 }
 
-/// A session that listens at one endpoint or connects to one, and looks for nobody.
+/// Session that listens at one endpoint or connects to one, without discovery.
 fn open(verb: &str, endpoint: &str, over: &str) -> Result<Session> {
     let mut config = Config::default();
     let shared = (over == "shm").to_string();
@@ -89,7 +88,6 @@ fn open(verb: &str, endpoint: &str, over: &str) -> Result<Session> {
     zenoh::open(config).wait()
 }
 
-/// What is sent.
 enum Payload {
     Same(ZBytes),
     Chunks(ShmProvider<PosixShmProviderBackend>, usize),
@@ -122,7 +120,7 @@ struct Ends {
     publisher: Publisher<'static>,
     subscriber: Subscriber<FifoChannelHandler<Sample>>,
     payload: Payload,
-    /// Where pieces are copied together.
+    /// Buffer in which pieces are joined.
     room: Option<Vec<u8>>,
 }
 
@@ -171,7 +169,7 @@ fn follow(options: &Options, endpoint: &str) -> Result<()> {
         ends.receive()?;
         ends.send(sequence)?;
     }
-    // The last answer may still be on its way.
+    // The last answer may still be in flight.
     std::thread::sleep(Duration::from_millis(200));
     Ok(())
 }
@@ -199,7 +197,7 @@ fn lead(options: &Options) -> Result<Vec<u64>> {
         previous = now;
     }
     follower.wait()?;
-    // zenoh leaves segments to whoever comes next.
+    // zenoh leaves its segments behind.
     zenoh::shm::cleanup_orphaned_shm_segments();
     Ok(samples.split_off(options.warmup))
 }

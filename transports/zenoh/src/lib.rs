@@ -1,4 +1,4 @@
-//! zenoh, peer to peer: the leader listens, the follower connects; nobody is looked for, nothing is routed.
+//! zenoh, peer to peer: the leader listens, the follower connects, without discovery or routing.
 //!
 //! | Variant | A message travels |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | `shm` | in a chunk of the sender's shared memory, which the receiver maps; a TCP link carries its description |
 //! | `query` | over a TCP link, as a query that is replied to |
 //!
-//! Both directions are a publisher and a subscriber, but for `query`: a querier and a queryable. A message arrives by callback in zenoh's own thread, or in a channel
-//! that is polled or waited on.
+//! Each direction has a publisher and a subscriber; `query` has a querier and a queryable. A message arrives by
+//! callback in zenoh's own thread, or in a channel that is polled or waited on.
 
 mod link;
 mod memory;
@@ -23,10 +23,10 @@ use tripmeter_abi::{
     System, Variant, Wait, export_transport, locked_version,
 };
 
-/// Most bytes of a message, as zenoh's default `max_message_size` allows.
+/// Most bytes of a message under zenoh's default `max_message_size`.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// The system `zenoh`.
+/// System `zenoh`.
 #[derive(Default)]
 pub struct Zenoh;
 
@@ -50,7 +50,7 @@ impl System for Zenoh {
         udp.remote = true;
         let mut shared = variant("shm", "chunks of an explicit shared-memory provider", Path::SharedMemory);
         shared.zero_copy = true;
-        // Its watchdog takes back the chunk of a message that is on the way, if its threads are kept waiting too long.
+        // Its watchdog reclaims the chunk of a message in flight if its threads are delayed too long.
         shared.lossy = true;
         let mut query = variant("query", "a query over a TCP link, and the reply to it", Path::Tcp);
         query.patterns = vec![Pattern::PingPong, Pattern::Rpc];

@@ -1,4 +1,4 @@
-//! A link: a publisher and a subscriber, over any memory and any way to receive.
+//! A link: publisher and subscriber, over any memory and any way to receive.
 
 use crate::memory::Memory;
 use crate::session::{Meeting, failed};
@@ -16,25 +16,21 @@ use zenoh::pubsub::{Publisher, Subscriber};
 use zenoh::qos::CongestionControl;
 use zenoh::sample::{Sample, SampleKind};
 
-/// What of its options a link needs when it connects.
+/// Options that a link needs to connect.
 pub(crate) struct Answer {
     pub options: NodeOptions,
-    /// Of the topic or client.
+    /// Index of the topic or client.
     pub index: u32,
     pub express: bool,
 }
 
-/// How messages arrive.
 pub(crate) trait Arrivals: Send {
-    /// Subscribes.
     fn listen(&mut self, session: &Session, key: String) -> Result<()>;
-    /// The next message.
     fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>>;
-    /// Gives the message back.
     fn release(&mut self);
 }
 
-/// A payload in one piece: where it lies, if zenoh has it so, else copied together into `room`.
+/// Payload in one piece: in zenoh's buffer if possible, else copied into `room`.
 pub(crate) fn whole(payload: &ZBytes, room: impl FnOnce(&mut dyn FnMut(&mut Vec<u8>))) -> Message {
     let mut slices = payload.slices();
     let first = slices.next().unwrap_or_default();
@@ -50,11 +46,11 @@ pub(crate) fn whole(payload: &ZBytes, room: impl FnOnce(&mut dyn FnMut(&mut Vec<
     message
 }
 
-/// Handled in zenoh's own thread.
+/// Passes messages to the host in zenoh's own thread.
 pub(crate) struct Called {
     callback: Callback,
     most_bytes: usize,
-    /// Messages come from several peers, each with a thread of zenoh's.
+    /// True if messages come from several peers, each with its own thread of zenoh's.
     is_shared: bool,
     subscriber: Option<Subscriber<()>>,
 }
@@ -69,7 +65,7 @@ impl Called {
 impl Arrivals for Called {
     fn listen(&mut self, session: &Session, key: String) -> Result<()> {
         let callback = self.callback;
-        // Locked only for a message in pieces, and by nobody else: zenoh delivers one at a time of each peer.
+        // Locked only for a message in pieces, without contention: zenoh delivers one at a time per peer.
         let room = Mutex::new(Vec::with_capacity(self.most_bytes));
         let turn = self.is_shared.then(|| Mutex::new(()));
         let deliver = move |sample: Sample| {
@@ -90,7 +86,7 @@ impl Arrivals for Called {
     fn release(&mut self) {}
 }
 
-/// Queued by zenoh until it is taken.
+/// Takes messages from zenoh's queue.
 pub(crate) struct Queued {
     sleeps: bool,
     room: Vec<u8>,
@@ -99,7 +95,7 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    /// Messages that may wait in the channel, as by zenoh's default.
+    /// Most messages in the channel; zenoh's default.
     pub(crate) const CAPACITY: usize = 256;
 
     pub(crate) fn new(options: &NodeOptions) -> Self {
@@ -120,7 +116,7 @@ impl Arrivals for Queued {
         let sample =
             if self.sleeps { channel.recv_timeout(Duration::from_nanos(timeout_ns)) } else { channel.try_recv() };
         let Some(sample) = sample.map_err(|error| Error::closed(format!("zenoh: {error}")))? else { return Ok(None) };
-        // The payload stays where it is when the sample moves.
+        // The payload stays in place when the sample moves.
         let message = whole(sample.payload(), |copy| copy(&mut self.room));
         self.held = Some(sample);
         Ok(Some(message))
@@ -131,14 +127,13 @@ impl Arrivals for Queued {
     }
 }
 
-/// A link over one kind of memory and one kind of arrivals.
 pub(crate) struct TypedLink<M, A> {
     meeting: Meeting,
     answer: Answer,
     memory: M,
     arrivals: A,
     publisher: Option<Publisher<'static>>,
-    /// One of several followers is ready as long as this is there.
+    /// Keeps one of several followers announced as ready.
     ready: Option<LivelinessToken>,
 }
 
@@ -147,8 +142,8 @@ impl<M: Memory, A: Arrivals> TypedLink<M, A> {
         Self { meeting, answer, memory, arrivals, publisher: None, ready: None }
     }
 
-    /// With several followers, each says by a token that it has subscribed, and the leader waits for all tokens: whether
-    /// all subscribers match, zenoh does not tell.
+    /// Waits until all of several followers are ready. Each declares a token once it has subscribed: zenoh does not
+    /// tell if all subscribers match.
     fn gather(&mut self, session: &Session, begin: Instant, timeout: Duration) -> Result<()> {
         let NodeOptions { run_id, role, follower_count, follower_index, .. } = &self.answer.options;
         let key = |which: &str| format!("{run_id}/{}/ready/{which}", self.answer.index);

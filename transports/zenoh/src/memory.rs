@@ -1,4 +1,4 @@
-//! Where a message is written before zenoh gets it.
+//! Memory in which a message is written before zenoh gets it.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::segments;
@@ -14,17 +14,13 @@ use zenoh::shm::{
     AllocAlignment, GarbageCollect, OwnedShmBuf, PosixShmProviderBackend, ShmProvider, ShmProviderBuilder, ZShmMut,
 };
 
-/// Memory for one message at a time.
 pub(crate) trait Memory: Send {
-    /// Writable memory of that many bytes, aligned to 8.
+    /// Lends writable memory of `length` bytes, aligned to 8.
     fn lend(&mut self, length: usize) -> Result<*mut u8>;
-    /// What was lent, as zenoh takes it.
     fn give(&mut self) -> Option<ZBytes>;
-    /// Forgets what was lent.
     fn discard(&mut self);
 }
 
-/// Blocks of the heap.
 pub(crate) struct Heap(Blocks);
 
 impl Heap {
@@ -47,16 +43,15 @@ impl Memory for Heap {
     }
 }
 
-/// Chunks of shared memory.
 pub(crate) struct Shared {
     provider: ShmProvider<PosixShmProviderBackend>,
     lent: Option<ZShmMut>,
 }
 
-/// How long a chunk that the peer has not let go of is waited for.
+/// Longest wait for a chunk that the peer still holds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Chunks of a sender: one being written, some on the way.
+/// Chunks of a sender: one being written, the others in flight.
 fn chunks(pattern: Pattern) -> u64 {
     match pattern {
         Pattern::Channel | Pattern::Throughput => 16,
@@ -75,7 +70,7 @@ impl Shared {
         let provider = ShmProviderBuilder::default_backend(layout).wait();
         let provider = provider.map_err(failed("making a shared-memory provider"))?;
         let mut shared = Self { provider, lent: None };
-        // The first chunk makes zenoh create all the segments that it needs.
+        // The first chunk makes zenoh create all segments that it needs.
         shared.lend(1)?;
         shared.discard();
         Ok(shared)
@@ -87,7 +82,7 @@ impl Memory for Shared {
         self.lent = None;
         let mut begin = None;
         loop {
-            // An aligned chunk is of a multiple of the alignment.
+            // The size of an aligned chunk must be a multiple of the alignment.
             let layout = (length.next_multiple_of(8), AllocAlignment::ALIGN_8_BYTES);
             match self.provider.alloc(layout).with_policy::<GarbageCollect>().wait() {
                 Ok(mut chunk) => {
@@ -114,11 +109,11 @@ impl Memory for Shared {
     }
 }
 
-/// Bytes that zenoh's own tables take at most, of shared memory and of what may be locked.
+/// Most bytes of zenoh's own tables, in shared memory and in locked memory.
 const TABLES_BYTES: u64 = 4 << 20;
 
-/// Most bytes that this process may lock; `None` if as many as there are. What the capabilities say counts in the first
-/// user namespace only, so it is tried.
+/// Most bytes that this process may lock; `None` without limit. Tested by locking, as capabilities count in the
+/// first user namespace only.
 fn lockable_bytes() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit is writable.
@@ -140,11 +135,8 @@ fn lockable_bytes() -> Option<u64> {
     (!may_lock_more).then_some(limit.rlim_cur)
 }
 
-/// The largest message for which all chunks of both directions fit into the shared memory that is free now, and into what
-/// this process may lock, since zenoh locks all of it, in bytes.
-///
-/// # Errors
-/// If the system does not tell what is free.
+/// Largest message, in bytes, for which all chunks of both directions fit into free shared and lockable memory: zenoh
+/// locks all of it. Fails if the system does not report the free space.
 pub(crate) fn largest_payload_bytes(options: &NodeOptions) -> Result<u64> {
     let chunks = 2 * chunks(options.pattern) * u64::from(options.link_count.max(1));
     // The sender maps one share, each peer that answers another.

@@ -1,4 +1,4 @@
-//! Variant `query`: the leader's querier gets, and the follower's queryable replies to each query.
+//! Variant `query`: the leader's querier sends queries, and the follower's queryable replies to each.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::link::{Answer, Queued, whole};
@@ -17,10 +17,9 @@ use zenoh::qos::CongestionControl;
 use zenoh::query::{ConsolidationMode, Querier, Query, Queryable, Reply};
 use zenoh::sample::Sample;
 
-/// Replies are waited for longer than the host does, so that it counts what does not come.
+/// Time-out of queries, longer than the host's, so that the host counts missing replies.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A link of either role.
 pub(crate) fn open(meeting: Meeting, answer: Answer, callback: Option<Callback>) -> Box<dyn Link> {
     let memory = Heap::new(&answer.options);
     let room = Vec::with_capacity(answer.options.max_payload_bytes as usize);
@@ -47,22 +46,21 @@ fn unconnected() -> Error {
     Error::failed("zenoh: nothing is on loan, or nobody is connected")
 }
 
-/// What was held back or has come of one kind.
+/// Next item of a channel: waits if `sleeps`, else polls.
 fn next<T>(channel: &FifoChannelHandler<T>, sleeps: bool, timeout_ns: u64) -> zenoh::Result<Option<T>> {
     if sleeps { channel.recv_timeout(Duration::from_nanos(timeout_ns)) } else { channel.try_recv() }
 }
 
-/// The leader: one query after the other.
+/// Leader's end: one query after the other.
 struct Asking {
     meeting: Meeting,
     answer: Answer,
     callback: Option<Callback>,
     memory: Heap,
-    /// For replies in pieces.
     room: Arc<Mutex<Vec<u8>>>,
     sleeps: bool,
     querier: Option<Querier<'static>>,
-    /// Of the latest query only.
+    /// Replies to the latest query only.
     replies: Option<FifoChannelHandler<Reply>>,
     held: Option<Sample>,
 }
@@ -81,7 +79,7 @@ impl Link for Asking {
         let session = self.meeting.session(peers.first().map_or(&[], Vec::as_slice))?;
         let querier = session
             .declare_querier(key(&self.answer))
-            // There is one reply; else zenoh would keep it back until it has heard that no other comes.
+            // There is one reply; otherwise zenoh would hold it back until it knows that no other comes.
             .consolidation(ConsolidationMode::None)
             .congestion_control(CongestionControl::Block)
             .express(self.answer.express)
@@ -125,7 +123,7 @@ impl Link for Asking {
 
     fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
         let Some(replies) = &self.replies else {
-            // Between two queries nothing can come.
+            // Nothing can arrive between two queries.
             if self.sleeps {
                 std::thread::sleep(Duration::from_nanos(timeout_ns));
             }
@@ -134,7 +132,7 @@ impl Link for Asking {
         let reply = match next(replies, self.sleeps, timeout_ns) {
             Ok(None) => return Ok(None),
             Ok(Some(reply)) => reply,
-            // It was ended without a reply.
+            // The query ended without a reply.
             Err(_) => {
                 self.replies = None;
                 return Ok(None);
@@ -144,7 +142,7 @@ impl Link for Asking {
         let sample = reply.into_result().map_err(|error| {
             Error::failed(format!("the query failed: {}", error.payload().try_to_string().unwrap_or_default()))
         })?;
-        // The payload stays where it is when the sample moves.
+        // The payload stays in place when the sample moves.
         let message = in_room(&sample, &self.room);
         self.held = Some(sample);
         Ok(Some(message))
@@ -155,13 +153,12 @@ impl Link for Asking {
     }
 }
 
-/// Where queries arrive.
 enum Queries {
     Queued(Queryable<FifoChannelHandler<Query>>),
     Called { _queryable: Queryable<()> },
 }
 
-/// The query that is being handled in zenoh's thread.
+/// The query that zenoh's thread is handling.
 #[derive(Default)]
 struct Current {
     query: AtomicPtr<Query>,
@@ -169,7 +166,7 @@ struct Current {
     number: AtomicUsize,
 }
 
-/// The follower: replies to the query that the host holds.
+/// Follower's end: replies to the query that the host holds.
 struct Answering {
     meeting: Meeting,
     answer: Answer,
@@ -255,7 +252,7 @@ impl Link for Answering {
     }
 
     fn release(&mut self, _message: Message) {
-        // The query ends by this.
+        // Ends the query.
         self.held = None;
     }
 }

@@ -1,5 +1,5 @@
-//! The shared memory that zenoh makes for us, which has random names: noted, so that the host can remove it after a kill, and
-//! made while no other process of ours tidies up.
+//! Shared memory of zenoh, which has random names. It is recorded, so that the host can remove it after a kill, and
+//! created while no other process of ours removes leftovers.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use std::collections::BTreeSet;
@@ -12,14 +12,15 @@ use tripmeter_abi::{Error, Result, panicked};
 
 const PLACE: &str = "/dev/shm";
 
-/// As long as this is there, no other process of ours makes shared memory of zenoh's or ends.
+/// Lock that keeps other processes of ours from creating zenoh's shared memory, and from ending.
 ///
-/// Every process that uses zenoh's shared memory removes, when it begins and when it ends, all of it that nobody has locked:
-/// also what another process has made and is about to lock. Whoever opens that later, in vain, loses every message.
+/// Every process that uses zenoh's shared memory removes, at start and end, all of it that nobody has locked. This
+/// includes memory that another process has created and is about to lock. A peer that fails to open it loses every
+/// message.
 pub(crate) struct Turn(Option<File>);
 
 impl Turn {
-    /// Waits for it, but not long: whoever has it may hang.
+    /// Waits for the lock, at most 2 s: its holder may hang.
     pub(crate) fn wait() -> Self {
         const PATIENCE: Duration = Duration::from_secs(2);
         let begin = Instant::now();
@@ -33,16 +34,13 @@ impl Turn {
         Self(Some(folder))
     }
 
-    /// Keeps it until the process has ended.
+    /// Holds the lock until the process ends.
     pub(crate) fn keep(mut self) {
         std::mem::forget(self.0.take());
     }
 }
 
-/// Bytes that are free for shared memory.
-///
-/// # Errors
-/// If the system does not tell.
+/// Free bytes of shared memory. Fails if the system does not report them.
 pub(crate) fn free_bytes() -> Result<u64> {
     // SAFETY: all fields of the block are numbers, for which zero is a value.
     let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
@@ -53,11 +51,9 @@ pub(crate) fn free_bytes() -> Result<u64> {
     Ok(found.f_bavail * found.f_frsize)
 }
 
-/// What `work` makes, in a turn; noted before the peers have connected, which they may never do. What zenoh could only make
-/// in part has a name, and nobody maps it: zenoh removes it.
-///
-/// # Errors
-/// If it fails, with the space that is left; also if zenoh panics, as it does without space for its tables.
+/// Creates shared memory by `work`, under the lock, and records it, before the peers connect, which may never
+/// happen. zenoh removes parts that it could not complete, as nobody maps them. Fails with the space left; also if
+/// zenoh panics, as it does without space for its tables.
 pub(crate) fn make<T>(scratch: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let turn = Turn::wait();
     let made = catch_unwind(AssertUnwindSafe(work))
@@ -66,16 +62,16 @@ pub(crate) fn make<T>(scratch: &Path, work: impl FnOnce() -> Result<T>) -> Resul
             let free = free_bytes().map_or_else(|_| "?".to_owned(), |bytes| bytes.to_string());
             Error::new(error.status, format!("{}: {free} bytes are free in {PLACE}", error.message))
         });
-    // Out of turn it could be what another process is about to lock.
+    // Without the lock it could remove memory that another process is about to lock.
     if made.is_err() && turn.0.is_some() {
         zenoh::shm::cleanup_orphaned_shm_segments();
     }
-    // What another process has removed is found when the peers have connected.
+    // A removal by another process is found when the peers have connected.
     let _ = note(scratch);
     made
 }
 
-/// What `line` of maps maps of zenoh's, and whether its name is gone.
+/// Inode and name of zenoh's memory in a line of maps, and true if its name was removed.
 fn mapped(line: &str) -> Option<(String, bool)> {
     let (front, name) = line.split_once("/dev/shm/")?;
     let inode = front.split_whitespace().nth(4)?;
@@ -83,18 +79,16 @@ fn mapped(line: &str) -> Option<(String, bool)> {
     name.ends_with(".zenoh").then(|| (format!("{inode} {name}"), is_gone))
 }
 
-/// Adds what this process maps of zenoh's to the file `shared-memory` in the scratch folder, as lines `INODE NAME`.
+/// Adds zenoh's memory that this process maps to the file `shared-memory` in the scratch folder, as lines `INODE NAME`.
 ///
-/// It is connected to its peer only, so all that it maps is its own or its peer's. What is noted twice does no harm.
-///
-/// # Errors
-/// If some of it was removed by another process, so that peers cannot open it.
+/// All of it is this process's own or its only peer's; repeated lines do no harm. Fails if another process has removed
+/// some, so that peers cannot open it.
 pub(crate) fn note(scratch: &Path) -> Result<()> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let (gone, found): (BTreeSet<_>, BTreeSet<_>) = maps.lines().filter_map(mapped).partition(|(_, is_gone)| *is_gone);
     let text: String = found.iter().map(|(line, _)| format!("{line}\n")).collect();
     if let Ok(mut file) = File::options().create(true).append(true).open(scratch.join("shared-memory")) {
-        // Without the note nothing is lost but tidiness after a kill.
+        // Without these lines, only the cleanup after a kill is incomplete.
         let _ = file.write_all(text.as_bytes());
     }
     gone.first().map_or(Ok(()), |(line, _)| {

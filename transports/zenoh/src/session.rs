@@ -1,4 +1,4 @@
-//! The session of a node: one endpoint, and nobody else.
+//! Session of a node: one endpoint, and no other peers.
 
 use crate::segments;
 use std::fmt::Display;
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tripmeter_abi::{Error, NodeOptions, Result, Role, Status};
 use zenoh::{Config, Session, Wait};
 
-/// For so long a connection may say nothing. Closing waits for it, and the host gives a leader 6 s to close.
+/// Longest silence of a new connection. Closing waits for it, and the host gives a leader 6 s to close.
 const ACCEPT_TIMEOUT_MS: &str = "3000";
-/// Connections that say nothing beyond which zenoh refuses the next one, a follower's too. Its own limit is 100.
+/// Most silent connections; beyond them zenoh refuses the next one, even a follower's. Its own limit is 100.
 const MOST_SILENT: u32 = 4096;
 
-/// The session, which the leader opens to listen, and the follower once it knows where to.
+/// Session that the leader opens to listen, and the follower once it knows the address.
 #[derive(Clone)]
 pub(crate) struct Meeting {
     options: Arc<NodeOptions>,
@@ -34,7 +34,7 @@ impl Meeting {
         Ok(meeting)
     }
 
-    /// Where the leader listens.
+    /// Address at which the leader listens.
     pub(crate) fn address(&self) -> Result<Vec<u8>> {
         let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(session) = session.as_ref() else { return Ok(Vec::new()) };
@@ -43,7 +43,7 @@ impl Meeting {
         Ok(own.to_string().into_bytes())
     }
 
-    /// The session; the follower's connects to `peer` first.
+    /// The session; the follower first connects to `peer`.
     pub(crate) fn session(&self, peer: &[u8]) -> Result<Session> {
         if let Some(session) = &*self.session.lock().unwrap_or_else(PoisonError::into_inner) {
             return Ok(session.clone());
@@ -59,7 +59,7 @@ impl Meeting {
         let shared = is_shared.to_string();
         let endpoints = format!("[{endpoint:?}]");
         let none = "[]".to_owned();
-        // All followers may come at once, among strangers that connect and say nothing.
+        // All followers may connect at once, among strangers that stay silent.
         let pending = self.options.follower_count.max(MOST_SILENT).to_string();
         let (listen, connect) = if verb == "listen" { (&endpoints, &none) } else { (&none, &endpoints) };
         for (key, value) in [
@@ -72,7 +72,7 @@ impl Meeting {
             ("transport/unicast/accept_timeout", ACCEPT_TIMEOUT_MS),
             ("scouting/multicast/enabled", "false"),
             ("scouting/gossip/enabled", "false"),
-            // Else large messages would travel in shared memory whatever the link is.
+            // Otherwise large messages use shared memory, whatever the link.
             ("transport/shared_memory/enabled", &shared),
             ("transport/shared_memory/transport_optimization/enabled", "false"),
         ] {
@@ -84,13 +84,12 @@ impl Meeting {
         Ok(session)
     }
 
-    /// Notes the shared memory that zenoh has made.
     pub(crate) fn note_segments(&self) -> Result<()> {
         segments::note(&self.options.scratch_dir)
     }
 }
 
-/// A socket below the scratch folder; the kernel limits its path.
+/// Path of a socket below the scratch folder; the kernel limits its length.
 fn socket(options: &NodeOptions) -> Result<String> {
     const LONGEST: usize = 107;
     let path = options.scratch_dir.join("zenoh").display().to_string();
@@ -101,7 +100,7 @@ fn socket(options: &NodeOptions) -> Result<String> {
     Ok(path)
 }
 
-/// What a socket's receive buffer holds for sure: the kernel charges up to twice the bytes of a datagram.
+/// Bytes that a socket's receive buffer always holds: the kernel charges up to twice the bytes of a datagram.
 pub(crate) fn udp_payload_bytes() -> Result<u64> {
     const FILE: &str = "/proc/sys/net/core/rmem_default";
     let text = std::fs::read_to_string(FILE).map_err(|error| Error::os(FILE, error))?;
@@ -109,7 +108,6 @@ pub(crate) fn udp_payload_bytes() -> Result<u64> {
     Ok(buffer / 4)
 }
 
-/// Turns an error of zenoh's into ours.
 pub(crate) fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Error {
     move |error| Error::failed(format!("{what}: {error}"))
 }

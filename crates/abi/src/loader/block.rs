@@ -4,7 +4,7 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// A block whose writer knew `size` bytes of it: what was appended since is zero, and what we do not know is left out.
+/// Copies a block of which the writer knew `size` bytes: later fields are zero, and unknown ones are ignored.
 ///
 /// # Safety
 /// `block` points to `size` readable bytes, and `T` may be all zeros.

@@ -1,4 +1,4 @@
-//! The description in the table of a shared library, read within bounds.
+//! Reads the description in the table of a shared library within bounds.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use super::block::read_block;
@@ -7,16 +7,14 @@ use crate::{Description, Names, Path, Pattern, Setting, Variant, Wait};
 use std::collections::HashSet;
 use std::mem::offset_of;
 
-/// The shortest description: it ends behind the last field that every transport has.
+/// Size of the shortest description, up to the last field that every transport has.
 pub(super) const SHORTEST_DESCRIPTION: usize = offset_of!(tm_description, daemon) + size_of::<tm_str>();
-/// Most bytes of a text of a description.
 const MOST_TEXT_BYTES: usize = 4096;
-/// Most entries of a list of a description.
 const MOST_ENTRIES: usize = 256;
-/// Most bytes of the name of a daemon, which is part of the name of a file.
+/// Most bytes of the name of a daemon, which is part of a file name.
 const MOST_DAEMON_BYTES: usize = 100;
 
-/// Reads a text of a description, which `what` names in errors.
+/// Reads a text, called `what` in errors.
 ///
 /// # Safety
 /// `text` points to `length` readable bytes, or `length` is 0.
@@ -36,7 +34,7 @@ unsafe fn read_str(what: &str, text: tm_str) -> std::result::Result<String, Stri
     String::from_utf8(bytes.to_vec()).map_err(|_| format!("'{what}' of its description is not UTF-8"))
 }
 
-/// Reads the entries of a list of a description, each by `read`.
+/// Reads the entries of a list, each by `read`.
 ///
 /// # Safety
 /// `list` has `count` entries, which `read` can read, or is NULL.
@@ -56,10 +54,10 @@ unsafe fn read_list<R, T>(
     (0..count).map(|index| read(unsafe { &*list.add(index) })).collect()
 }
 
-/// Reads a description and checks it.
+/// Reads and checks a description.
 ///
 /// # Errors
-/// Which part breaks the contract, value against limit.
+/// Part that breaks the contract, with value and limit.
 ///
 /// # Safety
 /// `description` is NULL or valid, with all that it points to.
@@ -90,7 +88,7 @@ pub(super) unsafe fn read_description(description: *const tm_description) -> std
     Ok(description)
 }
 
-/// Names are written behind transports and become parts of paths.
+/// Checks names, which follow transports in commands and become parts of paths.
 fn check_names(description: &Description) -> std::result::Result<(), String> {
     let Description { system, variants, settings, daemon, .. } = description;
     let is_plain = |name: &str, mark| {
@@ -169,10 +167,10 @@ mod tests {
         tm_str { data: text.as_ptr().cast(), length: text.len() }
     }
 
-    /// Change of a description of one variant and two settings.
+    /// Change of a description with one variant and two settings.
     type Change<'a> = &'a dyn Fn(&mut tm_description, &mut tm_variant, &mut [tm_setting; 2]);
 
-    /// Description after `change`, or why it is refused.
+    /// Description after `change`, or the error.
     fn read(change: Change<'_>) -> Result<Description, String> {
         // SAFETY: all fields may be zero.
         let (mut description, mut variant, setting): (tm_description, tm_variant, tm_setting) =
@@ -214,7 +212,7 @@ mod tests {
         }
     }
 
-    /// An older transport leaves 0, and a later one may declare what is not known here.
+    /// An older transport leaves 0, and a later one may declare unknown kinds.
     #[test]
     fn what_is_not_declared_may_name_anything_but_the_default() {
         for (code, names) in [(0, None), (1, Some(Names::Nothing)), (3, Some(Names::Host)), (4, None), (u64::MAX, None)]

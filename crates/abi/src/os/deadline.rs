@@ -7,17 +7,17 @@ use std::ffi::c_int;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-/// A point in time until which connecting may take.
+/// Latest time for connecting.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// That many nanoseconds from now; never, if that is beyond what the clock can express.
+    /// Deadline in `timeout_ns`; never, if the clock cannot express it.
     pub fn after(timeout_ns: u64) -> Self {
         Self(Instant::now().checked_add(Duration::from_nanos(timeout_ns)))
     }
 
-    /// The time left; `None` once it is over.
+    /// Time left; `None` once it is over.
     pub fn left(self) -> Option<Duration> {
         match self.0 {
             None => Some(Duration::from_secs(3600)),
@@ -37,7 +37,7 @@ impl Deadline {
     /// Sleeps until `fd` is ready for `events` of `poll(2)`.
     ///
     /// # Errors
-    /// After the deadline, naming `what` was waited for.
+    /// After the deadline, naming `what` was awaited.
     pub fn wait(self, fd: RawFd, events: i16, what: &str) -> Result<()> {
         while let Some(left) = self.left() {
             let mut entry = libc::pollfd { fd, events, revents: 0 };

@@ -2,32 +2,32 @@
 
 use super::futex::{self, AtomicU32, Ordering, fence};
 
-/// How a sleep ended.
+/// Outcome of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// Woken, or the word had changed already.
+    /// Woken, or the word had already changed.
     Changed,
-    /// The time-out is over, or a signal came.
+    /// Time-out or signal.
     Not,
 }
 
-/// One side's event count: 1 while its owner sleeps, or is about to. `SHARED`: the word is in memory that processes share.
+/// Event count of one side: 1 while its owner sleeps, or is about to. `SHARED`: in memory shared by processes.
 ///
-/// The owner sets it and looks again for its condition before it sleeps; the other side fulfils the condition and then
-/// looks at the event count. Both orders are sequentially consistent, so that at least one of the two sees the other.
+/// The owner sets it, and checks its condition again before it sleeps; the other side fulfils the condition, and then
+/// checks the event count. Both orders are sequentially consistent, so that at least one of the two sees the other.
 #[derive(Default)]
 #[repr(transparent)]
 pub struct EventCount<const SHARED: bool>(AtomicU32);
 
 impl<const SHARED: bool> EventCount<SHARED> {
-    /// Announces a sleep; the condition must be checked once more before [`EventCount::wait`].
+    /// Announces a sleep; check the condition again before [`EventCount::wait`].
     #[inline]
     pub fn prepare_wait(&self) {
         self.0.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Takes the announcement back.
+    /// Withdraws the announcement.
     #[inline]
     pub fn cancel(&self) {
         self.0.store(0, Ordering::Relaxed);
@@ -38,7 +38,7 @@ impl<const SHARED: bool> EventCount<SHARED> {
         if futex::wait(&self.0, SHARED, timeout_ns) { Waited::Changed } else { Waited::Not }
     }
 
-    /// Wakes the owner if it sleeps; a system call only then.
+    /// Wakes the owner if it sleeps; makes a system call only then.
     #[inline]
     pub fn notify(&self) {
         fence(Ordering::SeqCst);

@@ -1,10 +1,10 @@
-//! The word that is slept on, and the kernel's part. `tests/models` has a module of the same functions that tries every
-//! order of what threads do.
+//! Word to sleep on, with the kernel's calls. `tests/models` has a module of these functions that tries every order of
+//! the threads' operations.
 
 use std::io;
 pub(super) use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// Sleeps while the word is 1, for `timeout_ns` at most; false if the time-out is over, or a signal came.
+/// Sleeps while the word is 1, for at most `timeout_ns`; false after the time-out or a signal.
 pub(super) fn wait(word: &AtomicU32, is_shared: bool, timeout_ns: u64) -> bool {
     let timeout = libc::timespec {
         tv_sec: (timeout_ns / 1_000_000_000).min(i32::MAX as u64) as libc::time_t,
@@ -16,7 +16,7 @@ pub(super) fn wait(word: &AtomicU32, is_shared: bool, timeout_ns: u64) -> bool {
     result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
 }
 
-/// Wakes who sleeps on the word.
+/// Wakes all that sleep on the word.
 pub(super) fn wake(word: &AtomicU32, is_shared: bool) {
     // SAFETY: FUTEX_WAKE only uses the address of the word as a key.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | flags(is_shared), 1) };

@@ -1,8 +1,6 @@
-//! Checks of what a node is asked for.
-
 use crate::{Description, Error, NodeOptions, Result, Status};
 
-/// Refuses what a transport with one follower per link cannot do.
+/// Refuses options beyond a transport with one follower per link.
 ///
 /// # Errors
 /// `Invalid` for an unknown variant, pattern or wait, `Limit` for more than one follower.
@@ -26,7 +24,7 @@ pub fn check(description: &Description, options: &NodeOptions) -> Result<()> {
     Ok(())
 }
 
-/// Refuses messages beyond a transport's limit.
+/// Refuses payloads beyond a transport's limit.
 ///
 /// # Errors
 /// `Limit`, with both numbers.
@@ -38,10 +36,8 @@ pub fn check_payload(options: &NodeOptions, limit: u64) -> Result<()> {
     Err(Error::new(Status::Limit, format!("payload of {wanted} bytes, {limit} at most with these settings")))
 }
 
-/// A setting that is a number of bytes or a word; `None` for the word, which is also the default.
-///
-/// # Errors
-/// As [`NodeOptions::number`].
+/// Value of a setting that is a number of bytes or `word`; `None` for the word, which is also the default. Fails as
+/// [`NodeOptions::number`].
 pub fn number_or(
     options: &NodeOptions,
     name: &str,

@@ -1,4 +1,4 @@
-//! Sockets by their system calls: made non-blocking, and joined before a deadline.
+//! Sockets by their system calls: created non-blocking, and connected before a deadline.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use super::deadline::Deadline;
@@ -10,7 +10,7 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// An address of one of the families in use.
+/// Address of a supported family.
 #[derive(Clone, Copy)]
 pub struct SocketAddress {
     storage: libc::sockaddr_storage,
@@ -23,10 +23,10 @@ impl SocketAddress {
         Self { storage: unsafe { mem::zeroed() }, length: size_of::<libc::sockaddr_storage>() as libc::socklen_t }
     }
 
-    /// The Unix address of a path: whoever may not enter its folder can neither connect to it nor send to it.
+    /// Unix address of a path: only users who can enter its folder can connect or send to it.
     ///
     /// # Errors
-    /// `Limit` if the path is too long, `Invalid` if it has a NUL.
+    /// `Limit` if the path is too long, `Invalid` if it is empty or has a NUL.
     pub fn unix(path: &[u8]) -> Result<Self> {
         let mut address = Self::empty();
         // SAFETY: `sockaddr_storage` is large enough and aligned for every address.
@@ -48,7 +48,7 @@ impl SocketAddress {
         Ok(address)
     }
 
-    /// An internet address; port 0 lets the kernel choose.
+    /// Internet address; port 0 lets the kernel choose.
     pub fn internet(at: SocketAddr) -> Self {
         let mut address = Self::empty();
         match at {
@@ -73,12 +73,12 @@ impl SocketAddress {
         address
     }
 
-    /// A port of 127.0.0.1; 0 lets the kernel choose.
+    /// Port of 127.0.0.1; 0 lets the kernel choose.
     pub fn loopback(port: u16) -> Self {
         Self::internet((Ipv4Addr::LOCALHOST, port).into())
     }
 
-    /// An internet address; `None` for any other.
+    /// Internet address; `None` for other families.
     pub fn as_internet(&self) -> Option<SocketAddr> {
         let at = (&raw const self.storage).cast::<libc::sockaddr_in>();
         match c_int::from(self.storage.ss_family) {
@@ -101,16 +101,16 @@ impl SocketAddress {
     /// Internet address as text for a peer, e.g. `127.0.0.1:4711`.
     ///
     /// # Errors
-    /// `Failed` if it is none.
+    /// `Failed` for other families.
     pub fn to_peer(&self) -> Result<Vec<u8>> {
         let address = self.as_internet().ok_or_else(|| Error::failed("a socket has no internet address"))?;
         Ok(address.to_string().into_bytes())
     }
 
-    /// What a peer has told.
+    /// Parses an address from a peer.
     ///
     /// # Errors
-    /// `Invalid` if it is no address, or without a port.
+    /// `Invalid` if it is not an address with a port.
     pub fn of_peer(told: &[u8]) -> Result<SocketAddr> {
         let parsed = std::str::from_utf8(told).ok().and_then(|text| text.parse().ok());
         parsed.filter(|address: &SocketAddr| address.port() != 0).ok_or_else(|| {
@@ -124,10 +124,10 @@ impl SocketAddress {
     }
 }
 
-/// A non-blocking socket of `domain` (`AF_*`) and `kind` (`SOCK_*`).
+/// Creates a non-blocking socket of `domain` (`AF_*`) and `kind` (`SOCK_*`).
 ///
 /// # Errors
-/// `Unavailable` if the kernel has none of that kind.
+/// `Unavailable` if the kernel does not support that kind.
 pub fn socket(domain: c_int, kind: c_int) -> Result<OwnedFd> {
     // SAFETY: integers only.
     let fd = unsafe { libc::socket(domain, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) };
@@ -143,29 +143,20 @@ pub fn socket(domain: c_int, kind: c_int) -> Result<OwnedFd> {
     }
 }
 
-/// `bind(2)`.
-///
-/// # Errors
-/// That of the call.
+/// Calls `bind(2)`.
 pub fn bind(socket: &OwnedFd, address: &SocketAddress) -> Result<()> {
     // SAFETY: the address is valid for its length.
     let done = unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr(), address.length) };
     if done == 0 { Ok(()) } else { Err(Error::last_os("binding a socket")) }
 }
 
-/// `listen(2)`.
-///
-/// # Errors
-/// That of the call.
+/// Calls `listen(2)`.
 pub fn listen(socket: &OwnedFd) -> Result<()> {
     // SAFETY: integers only.
     if unsafe { libc::listen(socket.as_raw_fd(), 8) } == 0 { Ok(()) } else { Err(Error::last_os("listening")) }
 }
 
-/// The address that a socket is bound to.
-///
-/// # Errors
-/// That of `getsockname(2)`.
+/// Address that a socket is bound to, by `getsockname(2)`.
 pub fn local_address(socket: &OwnedFd) -> Result<SocketAddress> {
     let mut address = SocketAddress::empty();
     // SAFETY: the address is writable for its length.
@@ -173,7 +164,7 @@ pub fn local_address(socket: &OwnedFd) -> Result<SocketAddress> {
     if done == 0 { Ok(address) } else { Err(Error::last_os("asking for a socket's address")) }
 }
 
-/// The next connection, non-blocking, and who made it.
+/// Accepts a connection, non-blocking, with the peer's address.
 ///
 /// # Errors
 /// After the deadline.
@@ -208,9 +199,9 @@ pub fn connect(socket: &OwnedFd, address: &SocketAddress, deadline: Deadline) ->
         }
         match errno() {
             libc::EINPROGRESS => break,
-            // A Unix listener's backlog is full.
+            // The backlog of a Unix listener is full.
             libc::EAGAIN | libc::EINTR if deadline.nap() => {}
-            // A socket that was there leaves its path, or its owner has removed it.
+            // The listener's path is missing: its owner has removed it.
             code @ libc::ENOENT => {
                 return Err(Error::new(Status::Closed, os_error("connecting to the peer", code).to_string()));
             }
@@ -224,19 +215,16 @@ pub fn connect(socket: &OwnedFd, address: &SocketAddress, deadline: Deadline) ->
     }
 }
 
-/// A socket of `kind`, of the family of the address that the node listens at.
-///
-/// # Errors
-/// As [`socket()`] and [`bind`].
+/// Creates a socket of `kind`, in the family of the node's address. Fails as [`socket()`] and [`bind`].
 pub fn internet_socket(options: &NodeOptions, kind: c_int) -> Result<OwnedFd> {
     let domain = if options.address().is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     socket(domain, kind)
 }
 
-/// Binds a socket to the address of these options, at a port that the kernel chooses.
+/// Binds a socket to the node's address, at a port that the kernel chooses.
 ///
 /// # Errors
-/// `Unavailable` if this host has no such address.
+/// `Unavailable` if this host does not have the address.
 pub fn bind_to_address(options: &NodeOptions, socket: &OwnedFd) -> Result<()> {
     let address: IpAddr = options.address();
     bind(socket, &SocketAddress::internet((address, 0).into())).map_err(|error| match errno() {
@@ -245,10 +233,7 @@ pub fn bind_to_address(options: &NodeOptions, socket: &OwnedFd) -> Result<()> {
     })
 }
 
-/// An integer socket option.
-///
-/// # Errors
-/// That of `getsockopt(2)`.
+/// Value of an integer socket option, by `getsockopt(2)`.
 pub fn socket_option(socket: &OwnedFd, level: c_int, name: c_int) -> Result<c_int> {
     let (mut value, mut length) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
     // SAFETY: value and length are writable and agree.
@@ -256,10 +241,7 @@ pub fn socket_option(socket: &OwnedFd, level: c_int, name: c_int) -> Result<c_in
     if done == 0 { Ok(value) } else { Err(Error::last_os("reading a socket option")) }
 }
 
-/// Sets an integer socket option.
-///
-/// # Errors
-/// That of `setsockopt(2)`.
+/// Sets an integer socket option by `setsockopt(2)`.
 pub fn set_socket_option(socket: &OwnedFd, level: c_int, name: c_int, value: c_int) -> Result<()> {
     let length = size_of::<c_int>() as libc::socklen_t;
     // SAFETY: value is readable and its length right.
@@ -267,7 +249,7 @@ pub fn set_socket_option(socket: &OwnedFd, level: c_int, name: c_int, value: c_i
     if done == 0 { Ok(()) } else { Err(Error::last_os("setting a socket option")) }
 }
 
-/// Applies the setting `buffer` (`system`, or bytes as given to `SO_SNDBUF` and `SO_RCVBUF`).
+/// Applies the setting `buffer` (`system`, or bytes for `SO_SNDBUF` and `SO_RCVBUF`).
 ///
 /// # Errors
 /// `Limit` if the kernel grants less.
@@ -280,11 +262,11 @@ pub fn buffer_setting(options: &NodeOptions, socket: &OwnedFd) -> Result<()> {
         (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, "net.core.rmem_max"),
     ];
     for (plain, force, sysctl) in both {
-        // The second goes beyond the sysctl and needs a privilege.
+        // The first option exceeds the sysctl and needs a privilege.
         if set_socket_option(socket, libc::SOL_SOCKET, force, bytes as c_int).is_err() {
             set_socket_option(socket, libc::SOL_SOCKET, plain, bytes as c_int)?;
         }
-        // The kernel grants twice what it is asked for, to account for its own overhead.
+        // The kernel grants twice the request, to account for its own overhead.
         let granted = socket_option(socket, libc::SOL_SOCKET, plain)? as u64 / 2;
         if granted < bytes {
             let text = format!("setting 'buffer={bytes}': the kernel grants {granted}; raise sysctl {sysctl}");

@@ -1,4 +1,4 @@
-//! Message buffers with room in front for a packet's prefix.
+//! Message buffers with room before the payload for a packet's prefix.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use super::prefix::PREFIX_BYTES;
@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 const ROOM_BYTES: usize = 64;
 const PAGE_BYTES: usize = 4096;
 
-/// Memory for one message, page-aligned, its payload 64 bytes in.
+/// Page-aligned memory for one message, with the payload at byte 64.
 pub(super) struct Buffer {
     memory: NonNull<u8>,
     layout: Layout,
@@ -20,7 +20,7 @@ pub(super) struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// A buffer for that many bytes of payload, faulted in and filled with bytes that differ from place to place.
+    /// Buffer for `payload_bytes`, faulted in and filled with varying bytes.
     pub fn new(payload_bytes: usize) -> Result<Self> {
         let refused = || {
             let text = format!("no memory for a message buffer of {payload_bytes} bytes; use smaller payloads");
@@ -38,14 +38,13 @@ impl Buffer {
         Ok(Self { memory, layout })
     }
 
-    /// Where the payload begins.
     #[inline]
     pub fn payload(&self) -> *mut u8 {
         // SAFETY: the allocation has more bytes than the room.
         unsafe { self.memory.as_ptr().add(ROOM_BYTES) }
     }
 
-    /// `length` payload bytes from `at` on, and the 16 bytes before them.
+    /// Returns `length` payload bytes from `at` on, and the 16 bytes before them.
     #[inline]
     pub fn window(&mut self, at: usize, length: usize) -> &mut [u8] {
         let from = ROOM_BYTES - PREFIX_BYTES + at;

@@ -1,4 +1,4 @@
-//! Both links when the system has no room for the whole of a message.
+//! Both links when the system has no room for a whole message.
 #![expect(unsafe_code, reason = "memory and calls as a host has them")]
 
 use super::*;
@@ -10,7 +10,7 @@ use std::thread;
 const PACKET: usize = 64;
 const ROOM: usize = 2 * PACKET;
 const LENGTH: usize = 5 * PACKET;
-/// Ends what would hang.
+/// Ends a hang.
 const LONGEST_NS: u64 = 10_000_000_000;
 
 /// One direction: a queue of packets, or of single bytes of a stream, with room for [`ROOM`] bytes.
@@ -22,7 +22,6 @@ impl Pipe {
         self.0.lock().unwrap().iter().map(Vec::len).sum()
     }
 
-    /// Waits until no packet fits in.
     fn fill(&self) {
         while self.used() + PACKET <= ROOM {
             thread::yield_now();
@@ -79,7 +78,7 @@ impl Endpoint for Ends {
 
 type AnyLink = Box<dyn Link + Send>;
 
-/// Leader, follower, and the direction from the one to the other.
+/// Leader, follower, and the direction from leader to follower.
 fn pair(is_stream: bool) -> (AnyLink, AnyLink, Pipe) {
     let (there, back) = (Pipe::default(), Pipe::default());
     let link = |out: &Pipe, back: &Pipe| -> AnyLink {
@@ -106,7 +105,6 @@ fn content(message: &Message) -> u8 {
     bytes[0]
 }
 
-/// The next message, held.
 fn next(link: &mut AnyLink) -> Message {
     let deadline = Deadline::after(LONGEST_NS);
     loop {
@@ -130,7 +128,7 @@ fn an_answer_that_was_given_up_and_the_next_message_pass_each_other() {
         let (mut leader, mut follower, there) = pair(is_stream);
         let follower = thread::spawn(move || {
             let held = next(&mut follower);
-            // The leader has not waited, and sends the next one.
+            // The leader sends the next one without waiting.
             there.fill();
             assert!(publish(&mut follower, content(&held) + 10, LONGEST_NS), "the answer has no room");
             follower.release(held);

@@ -1,12 +1,10 @@
-//! Prefix of a packet, or of a message of a stream.
-
-/// Bytes in front of each packet, or of each message of a stream.
+/// Bytes before each packet, or before each message of a stream.
 pub const PREFIX_BYTES: usize = 16;
 
 pub(super) const DATA: u32 = 0;
 pub(super) const FAREWELL: u32 = 1;
 
-/// Bytes before those of a packet, in the machine's byte order: both ends are on one host.
+/// Prefix in the machine's byte order: both ends are on one host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Prefix {
     pub id: u32,
@@ -32,7 +30,6 @@ impl Prefix {
     }
 }
 
-/// The first 16 bytes of a window, as an array.
 #[inline]
 pub(super) fn head(window: &mut [u8]) -> &mut [u8; PREFIX_BYTES] {
     window.first_chunk_mut().expect("a window begins with room for a prefix")

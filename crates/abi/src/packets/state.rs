@@ -6,7 +6,7 @@ use crate::{Error, Result, Status};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum State {
     Ready,
-    /// The receive buffer is the host's until it is released.
+    /// The host holds the receive buffer.
     Held,
     Closed,
 }
@@ -21,7 +21,7 @@ impl State {
     }
 }
 
-/// The one link a peer has.
+/// Only peer of a link.
 pub(super) fn only_peer(peers: &[Vec<u8>]) -> Result<&[u8]> {
     match peers {
         [peer] => Ok(peer),
@@ -55,7 +55,7 @@ pub(super) fn sent_short(sent: usize, length: usize) -> Error {
     Error::failed(format!("the system took {sent} of the {length} bytes of a packet"))
 }
 
-/// A receive that brought nothing: `None` if there was nothing there, or a signal came.
+/// Result of a failed receive: `None` without data, or after a signal.
 #[inline]
 pub(super) fn nothing_received<T>(errno: i32) -> Result<Option<T>> {
     match errno {

@@ -7,37 +7,36 @@ use crate::os::{Deadline, Endpoint, Patience};
 use crate::{Error, Link, Loan, Message, Result};
 use std::ptr;
 
-/// A link over an endpoint that carries bytes without bounds.
+/// Link over an endpoint that carries bytes without boundaries.
 ///
-/// A receive asks for as many bytes as the last message had. With messages of one size it therefore costs one call and
-/// never reaches into the next message. What it got of a next message after a longer one is kept and delivered first.
+/// A receive asks for the size of the last message. For messages of one size it costs one call, and never reaches into
+/// the next message. After a longer message, received bytes of the next one are kept and delivered first.
 pub struct StreamLink<E: Endpoint> {
     stream: ByteStream<E>,
-    /// Most bytes per send.
     packet: usize,
     next_id: u32,
     send: Buffer,
 }
 
-/// Both directions of the stream, and what has arrived.
+/// Both directions of the stream, and received bytes.
 struct ByteStream<E: Endpoint> {
     endpoint: E,
     state: State,
     capacity: usize,
     /// Length of the last message.
     expected: usize,
-    /// Bytes of the next message that are at their place, prefix included.
+    /// Bytes of the next message in place, prefix included.
     filled: usize,
-    /// Bytes received beyond the last message, counted from the place of the prefix; empty almost always.
+    /// Range of bytes received beyond the last message, from the place of the prefix; usually empty.
     surplus: std::ops::Range<usize>,
     receive: Buffer,
 }
 
 impl<E: Endpoint> StreamLink<E> {
-    /// A link that sends at most `packet_bytes` bytes at a time; as much as the system takes if `None`.
+    /// Link that sends at most `packet_bytes` bytes at a time; without a limit if `None`.
     ///
     /// # Errors
-    /// `Limit` if there is no memory.
+    /// `Limit` without memory.
     pub fn new(endpoint: E, packet_bytes: Option<usize>, max_payload_bytes: u64) -> Result<Self> {
         let capacity = max_payload_bytes as usize;
         let receive = Buffer::new(capacity)?;
@@ -59,7 +58,7 @@ impl<E: Endpoint> StreamLink<E> {
 }
 
 impl<E: Endpoint> ByteStream<E> {
-    /// Sends as much as the peer takes, with less than the time-out between two parts. Returns how many bytes that were.
+    /// Sends as much as the peer accepts, with less than the time-out between two parts; returns the bytes sent.
     #[inline]
     fn send(&mut self, bytes: &[u8], packet: usize, timeout_ns: u64) -> Result<usize> {
         let mut patience = Patience::new(timeout_ns);
@@ -84,8 +83,7 @@ impl<E: Endpoint> ByteStream<E> {
         Ok(sent)
     }
 
-    /// Receives while a message finds no room: the peer may be sending one itself, which it does not come back from before
-    /// that has room.
+    /// Receives while a message finds no room: a peer that is sending one itself receives only after it has found room.
     #[cold]
     fn receive_ahead(&mut self) -> Result<()> {
         if self.state != State::Ready {
@@ -96,13 +94,13 @@ impl<E: Endpoint> ByteStream<E> {
         }
         let room = &mut self.receive.window(0, self.capacity)[self.filled..];
         if self.surplus.is_empty() && !room.is_empty() && self.endpoint.has_arrived() {
-            // An end or an error shows again when a message is taken.
+            // An end or an error recurs when a message is taken.
             self.filled += self.endpoint.receive(room).unwrap_or(0);
         }
         Ok(())
     }
 
-    /// Bytes of the message at the front, prefix included; of its prefix alone until that is there.
+    /// Bytes of the first message, prefix included; of the prefix alone until it is complete.
     #[inline]
     fn wanted(&mut self) -> Result<usize> {
         if self.filled < PREFIX_BYTES {
@@ -115,10 +113,9 @@ impl<E: Endpoint> ByteStream<E> {
         Ok(PREFIX_BYTES + prefix.total as usize)
     }
 
-    /// Moves what there is of the next message to the front.
     #[cold]
     fn use_surplus(&mut self) -> Result<()> {
-        // First its prefix, which then tells how much more belongs to it.
+        // First its prefix, which gives the length of the rest.
         for _ in 0..2 {
             let count = self.surplus.len().min(self.wanted()? - self.filled);
             let base = self.receive.window(0, self.capacity);

@@ -6,16 +6,16 @@ use crate::os::{Io, Port};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-/// A wire in memory: keeps packets apart, or hands out bytes in pieces of at most `piece`.
+/// Wire in memory: keeps packets apart, or delivers bytes in pieces of at most `piece`.
 #[derive(Clone, Default)]
 struct Wire(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
     packets: VecDeque<Vec<u8>>,
-    /// As a stream: most bytes per call; 0 for packets.
+    /// Most bytes per call of a stream; 0 for packets.
     piece: usize,
-    /// Every second call fails so.
+    /// Error of every second call.
     hiccup: Option<i32>,
     calls: usize,
 }
@@ -85,7 +85,7 @@ impl Endpoint for Wire {
     }
 
     fn has_arrived(&self) -> bool {
-        // A sender would take its own.
+        // A sender would receive its own packets.
         false
     }
 }
@@ -106,7 +106,6 @@ fn send(link: &mut impl Link, length: usize, seed: u8) {
     assert!(link.publish(loan, u64::MAX).unwrap());
 }
 
-/// What there is to take now.
 fn take(link: &mut impl Link) -> Option<Vec<u8>> {
     let message = link.take(0).unwrap()?;
     // SAFETY: a message that is held.
@@ -284,7 +283,7 @@ fn a_stream_keeps_messages_apart_in_any_pieces() {
             let wire = Wire::stream(piece, None);
             let link = || StreamLink::new(wire.clone(), packet, MOST as u64).unwrap();
             let (mut sender, mut receiver) = (link(), link());
-            // A long message teaches the receiver to ask for much, so that the short ones arrive together.
+            // A long message makes the receiver ask for more, so that the short ones arrive together.
             let sizes = [MOST, 0, 5, MOST, 1, 2, 3, 0, 0, MOST / 2, 40, MOST];
             for (seed, size) in sizes.into_iter().enumerate() {
                 send(&mut sender, size, seed as u8);

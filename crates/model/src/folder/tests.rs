@@ -5,7 +5,6 @@ use crate::figure::Figure;
 use crate::metric::Stream;
 use crate::pace::OfferedLoad;
 
-/// Writes a folder with a sub-experiment `a` in round 1 that runs.
 fn folder(version: &str, trials: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let manifest = serde_json::json!({
@@ -32,7 +31,6 @@ fn line(round: u32, payload_bytes: u64, samples: u64) -> String {
     lines_of(round, PayloadResult { payload_bytes, samples, ..PayloadResult::default() })
 }
 
-/// The lines of a payload with one trial.
 fn lines_of(round: u32, cell: PayloadResult) -> String {
     let mut trial = Trial::new(OfferedLoad::Closed);
     trial.put(&Stream::all(), Figure::Sent, cell.samples as f64);
@@ -85,7 +83,7 @@ fn the_highest_attempt_counts_and_trials_without_a_payload_do_not() {
     let thrice = PayloadResult { earlier_attempts: vec![cell(1), cell(2)], ..cell(3) };
     let whole = lines_of(1, thrice.clone());
     let unknown = "{\"kind\":\"new\"}\n";
-    // A trial of the next payload, whose line the kill came before.
+    // A trial of the next payload, whose line was not written before the kill.
     let pending = line(1, 128, 9).lines().next().unwrap().to_owned() + "\n";
     for text in [&whole, &(line(1, 64, 1) + &whole), &[&whole, unknown, &whole, &pending].concat()] {
         let read = read(folder("2.0", text).path(), |text| text.into()).unwrap();
@@ -123,7 +121,7 @@ fn other_major_versions_and_wrong_lines_are_refused() {
     assert!(matches!(nowhere, FolderError::NotThere { .. }), "{nowhere}");
 }
 
-/// Each time that the reader has the text of a file, another folder takes the place of the one that it reads.
+/// Replaces the folder each time that the reader has the text of a file.
 #[test]
 fn files_of_two_folders_are_never_read_as_one() {
     let [here, there] = [64, 128].map(|bytes| folder("2.0", &line(1, bytes, 1)));
@@ -195,6 +193,6 @@ fn links_are_not_followed_wherever_they_are() {
         let error = link(place).unwrap_err().to_string();
         assert!(error.contains(place) && error.contains("is a link"), "{error}");
     }
-    // What is not ours, or is only replaced whole, is of no concern.
+    // Other entries, and files that are only replaced whole, may be links.
     assert!(["notes", "metrics.csv", "measurements_a_summary.csv"].into_iter().all(|place| link(place).is_ok()));
 }

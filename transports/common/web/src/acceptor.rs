@@ -1,4 +1,4 @@
-//! A thread that goes on accepting once the leader is there.
+//! A thread that keeps accepting connections after the leader's.
 
 use crate::driver::Driver;
 use std::net::{SocketAddr, TcpListener as Listener};
@@ -8,10 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tripmeter_abi::{Error, Result};
 
-/// The next connection from that address; anything may have come by.
-///
-/// # Errors
-/// If the listener fails.
+/// Accepts the leader's connection; drops those from other addresses.
 pub async fn accept(listener: &TcpListener, leader: SocketAddr) -> Result<TcpStream> {
     loop {
         let (stream, from) = listener.accept().await.map_err(|error| Error::os("accepting the leader", error))?;
@@ -21,18 +18,15 @@ pub async fn accept(listener: &TcpListener, leader: SocketAddr) -> Result<TcpStr
     }
 }
 
-/// A thread that goes on accepting, on the terms on which the leader was accepted, so that whoever must not be let in can
-/// be seen to be refused. It sleeps while nobody comes.
+/// Thread that accepts further peers under the leader's terms, so that the refusal of unauthorized ones can be
+/// seen. Sleeps while nobody connects.
 pub struct Acceptor {
     closing: Arc<Notify>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Acceptor {
-    /// Has `serve` serve whoever comes, in a thread of that name, until this is dropped.
-    ///
-    /// # Errors
-    /// If no thread can be started.
+    /// Serves each connection by `serve`, in a thread called `name`, until this is dropped.
     pub fn start<F>(listener: Listener, name: &str, serve: impl Fn(TcpStream) -> F + Send + 'static) -> Result<Self>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -57,7 +51,7 @@ impl Drop for Acceptor {
     fn drop(&mut self) {
         self.closing.notify_one();
         if let Some(thread) = self.thread.take() {
-            // One that panicked has nothing more to say.
+            // A thread that panicked has printed why.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Calls of a client: those that are under way, and the task that makes them under wait `callback`.
+//! Calls of a client that are in flight, and the task that makes them under wait `callback`.
 
 use crate::driver::{self, Driver};
 use crate::host::Body;
@@ -11,10 +11,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, TryAcquireError};
 use tripmeter_abi::{Callback, Error, Result};
 
-/// What a call comes to; nothing if the follower has released the message without an answer.
+/// Outcome of a call; `None` if the follower released the message without an answer.
 pub type Call<B> = Pin<Box<dyn Future<Output = Result<Option<B>>> + Send>>;
 
-/// The first response that is there.
+/// First response that has arrived.
 pub fn poll_waiting<B>(waiting: &mut Vec<Call<B>>, context: &mut Context<'_>) -> Poll<Result<Option<B>>> {
     for at in 0..waiting.len() {
         if let Poll::Ready(answer) = waiting[at].as_mut().poll(context) {
@@ -25,35 +25,35 @@ pub fn poll_waiting<B>(waiting: &mut Vec<Call<B>>, context: &mut Context<'_>) ->
     Poll::Pending
 }
 
-/// A client's connection.
+/// Connection of a client.
 pub trait Connection: Send + 'static {
-    /// What answers are.
+    /// Type of answers.
     type Answer: Body;
 
-    /// Until another call can begin.
+    /// Waits until another call can begin.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<()>>;
 
-    /// A call, which begins when it is polled.
+    /// Prepares a call, which begins when it is polled.
     fn call(&mut self, body: Bytes) -> Call<Self::Answer>;
 }
 
-/// The task of a client, which calls, and hands the answers to the host.
+/// Task of a client that calls, and passes the answers to the host.
 pub struct CallTask {
     queue: UnboundedSender<Bytes>,
-    /// A permit for each call that may begin: with one, a place in the queue is sure.
+    /// A permit for each call that may begin, which guarantees a place in the queue.
     room: Arc<Semaphore>,
     failure: Arc<OnceLock<Error>>,
 }
 
 impl CallTask {
-    /// Starts the task, with so many calls at a time. It ends with the driver's runtime, if not before.
+    /// Starts the task, with at most `most` calls in flight. It ends at the latest with the driver's runtime.
     pub fn start<C: Connection>(driver: &Driver, connection: C, most: usize, callback: Callback) -> Self {
         let (queue, bodies) = unbounded_channel();
         let (room, failure) = (Arc::new(Semaphore::new(most)), Arc::<OnceLock<Error>>::default());
         let (left, noted) = (room.clone(), failure.clone());
         driver.spawn(async move {
             if let Err(error) = run(connection, bodies, &left, callback).await {
-                // Before whoever waits for room is woken, so that it finds the reason.
+                // Set before senders that wait for room wake, so that they find the reason.
                 let _ = noted.set(error);
             }
             left.close();
@@ -61,10 +61,8 @@ impl CallTask {
         Self { queue, room, failure }
     }
 
-    /// Returns when the task has the message; `false` if it takes none within the time-out, or, within a task, at once.
-    ///
-    /// # Errors
-    /// If the connection has ended.
+    /// Passes a message to the task; `false` after the time-out, or, within a task, at once. Fails if the
+    /// connection has ended.
     pub fn send(&self, driver: &Driver, body: Bytes, timeout_ns: u64) -> Result<bool> {
         let permit = match self.room.try_acquire() {
             Err(TryAcquireError::NoPermits) if driver::is_in_task() => return Ok(false),
@@ -86,7 +84,7 @@ impl CallTask {
     }
 }
 
-/// Ends when there is nobody any more who could send.
+/// Ends when all senders are gone.
 async fn run<C: Connection>(
     mut connection: C,
     mut bodies: UnboundedReceiver<Bytes>,

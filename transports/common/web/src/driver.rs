@@ -1,4 +1,4 @@
-//! What runs hyper: the calling thread, one of tokio's, or one that does nothing else.
+//! Thread that runs hyper: the calling one, one of tokio's, or a dedicated one.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -13,17 +13,17 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 use tripmeter_abi::{Error, Result};
 
-/// A runtime, and how its caller waits.
+/// Runtime, and wait strategy of its caller.
 pub struct Driver {
     // Ends before the runtime.
     _runner: Option<Runner>,
     runtime: Arc<Runtime>,
-    /// Connections move only while the caller waits here.
+    /// True if connections make progress only while the caller waits here.
     needs_turns: bool,
     polls: bool,
 }
 
-/// A runtime with a thread of its own.
+/// Runtime with a thread of its own.
 pub fn background() -> Result<Arc<Runtime>> {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.map(Arc::new).map_err(|error| Error::os("starting tokio's thread", error))
@@ -34,20 +34,20 @@ fn single_threaded() -> Result<Arc<Runtime>> {
     runtime.map(Arc::new).map_err(|error| Error::os("making a runtime of tokio", error))
 }
 
-/// A thread that runs a runtime's tasks, as `main` does in a program that has nothing else to do.
+/// Thread that only runs the tasks of a runtime.
 struct Runner {
     stop: Arc<Notify>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Runner {
-    /// Returns once the thread is at it, so that no other runs a task.
+    /// Returns once the thread runs, so that no other thread runs a task.
     fn start(runtime: Arc<Runtime>) -> Result<Self> {
         let (stop, (begun, begins)) = (Arc::new(Notify::new()), channel());
         let stopped = stop.clone();
         let work = move || {
             runtime.block_on(async {
-                // Nobody would wait for it only after a failure.
+                // The receiver is gone only after a failure.
                 let _ = begun.send(());
                 stopped.notified().await;
             });
@@ -64,49 +64,49 @@ impl Drop for Runner {
     fn drop(&mut self) {
         self.stop.notify_one();
         if let Some(thread) = self.thread.take() {
-            // One that panicked has nothing more to say.
+            // A thread that panicked has printed why.
             let _ = thread.join();
         }
     }
 }
 
-/// Whether this thread runs a task: it must not wait for others.
+/// True if this thread runs a task, which must not wait for others.
 pub fn is_in_task() -> bool {
     Handle::try_current().is_ok()
 }
 
 impl Driver {
-    /// One that runs in the calling thread.
+    /// Driver that runs in the calling thread.
     pub fn new(polls: bool) -> Result<Self> {
         Ok(Self { _runner: None, runtime: single_threaded()?, needs_turns: true, polls })
     }
 
-    /// One that runs in a thread of its own, tasks in the order in which they are woken: tokio's own thread would run the
-    /// last one first.
+    /// Driver with a thread of its own, which runs tasks in the order of their wake-ups: tokio's own thread would
+    /// run the last one first.
     pub fn running() -> Result<Self> {
         let runtime = single_threaded()?;
         Ok(Self { _runner: Some(Runner::start(runtime.clone())?), runtime, needs_turns: false, polls: false })
     }
 
-    /// One that runs in the thread of `runtime`.
+    /// Driver that runs in the thread of `runtime`.
     pub fn of(runtime: Arc<Runtime>, polls: bool) -> Self {
         Self { _runner: None, runtime, needs_turns: false, polls }
     }
 
-    /// Begins a task, which ends with the runtime, if not before.
+    /// Starts a task, which ends at the latest with the runtime.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.runtime.spawn(task));
     }
 
-    /// Does `work`, which is described by `what`, until its end, or fails after the time-out.
+    /// Runs `work`, called `what` in errors, to its end, or fails after the time-out.
     pub fn finish<T>(&self, timeout_ns: u64, what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
         let time = Duration::from_nanos(timeout_ns);
         let late = || Error::failed(format!("{what} did not come about within {} ms", time.as_millis()));
-        // What was answered last goes out by the turn.
+        // The last answer is sent by the turn.
         self.turn(async { timeout(time, work).await.unwrap_or_else(|_| Err(late())) })
     }
 
-    /// Waits until `ready`, as this end waits; `None` if it is not after the time-out, or at once.
+    /// Waits for `ready` with this end's wait strategy; `None` after the time-out, or at once when polling.
     pub fn wait<T>(&self, timeout_ns: u64, mut ready: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
         if !self.polls {
             return self.sleep(timeout_ns, ready);
@@ -133,7 +133,7 @@ impl Driver {
         self.runtime.block_on(async { timeout(Duration::from_nanos(timeout_ns), work).await.ok() })
     }
 
-    /// Does `work` until its end, or that of `end`.
+    /// Runs `work` until it or `end` ends.
     pub fn until(&self, end: impl Future<Output = ()>, work: impl Future<Output = ()>) {
         self.runtime.block_on(async {
             let (mut end, mut work) = (pin!(end), pin!(work));
@@ -145,7 +145,7 @@ impl Driver {
         });
     }
 
-    /// Does `work`, and then lets connections send what they have, as far as the kernel takes it.
+    /// Runs `work`, and then lets connections send pending data, as far as the kernel takes it.
     pub fn turn<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(async {
             let done = work.await;

@@ -1,4 +1,4 @@
-//! The host under wait `callback`: it handles a message within the task of the library that has received it.
+//! The host under wait `callback`: it handles a message within the task of the library that received it.
 
 use crate::order::{Arrived, Sequence};
 use bytes::Bytes;
@@ -8,12 +8,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tripmeter_abi::{Callback, Error, Message, Result};
 
-/// What came.
+/// A received message.
 pub trait Body: Send + 'static {
-    /// As the host sees it; valid as long as this is.
-    ///
-    /// # Errors
-    /// If it did not come whole.
+    /// Message for the host, valid as long as `self`. Fails if it is incomplete.
     fn message(&self) -> Result<Message>;
 }
 
@@ -24,7 +21,7 @@ impl Body for Bytes {
     }
 }
 
-/// Bytes as the host sees them; valid as long as they are.
+/// Message for the host, valid as long as `data`.
 #[inline]
 pub fn message(data: &Bytes) -> Message {
     Message { data: data.as_ptr(), length: data.len(), token: null_mut() }
@@ -36,7 +33,7 @@ impl<B: Body> Body for Result<B> {
     }
 }
 
-/// What is to be said when `take` is called all the same.
+/// Error of a call of `take` under wait `callback`.
 #[cold]
 pub fn untakable() -> Error {
     Error::failed("messages arrive by callback")
@@ -46,11 +43,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where a server puts requests that have come.
+/// Destination of a server's requests.
 pub enum RequestSink<B> {
-    /// Where they wait to be taken, with their numbers.
+    /// Queue from which they are taken, with their numbers.
     Queue(UnboundedSender<(u64, Arrived<B>)>),
-    /// To the host.
+    /// The host itself.
     Host(Arc<Host<B>>),
 }
 
@@ -64,27 +61,27 @@ impl<B> Clone for RequestSink<B> {
 }
 
 impl<B: Body> RequestSink<B> {
-    /// The request of that number has come.
+    /// Passes on a request with its number.
     pub fn put(&self, number: u64, arrived: Arrived<B>) {
         match self {
-            // The host that has closed its end does not answer any more.
+            // The receiver is gone only if the host has closed its end, and no longer answers.
             Self::Queue(queue) => drop(queue.send((number, arrived))),
             Self::Host(host) => host.hand(number, arrived),
         }
     }
 }
 
-/// The host of a server, which gets one request at a time, in the order in which they began.
+/// Host of a server, which gets one request at a time, in the order in which they began.
 pub struct Host<B> {
     callback: Callback,
     order: Mutex<Sequence<Arrived<B>>>,
-    /// Where the answer to the request goes that it has.
+    /// Destination of the answer to its current request.
     answer: Mutex<Option<oneshot::Sender<Bytes>>>,
     failure: OnceLock<Error>,
 }
 
 impl<B: Body> Host<B> {
-    /// The first request has that number.
+    /// Host whose first request has the number `first`.
     pub fn new(callback: Callback, first: u64) -> Self {
         let order = Mutex::new(Sequence::new(first));
         Self { callback, order, answer: Mutex::default(), failure: OnceLock::new() }
@@ -98,7 +95,7 @@ impl<B: Body> Host<B> {
                 Ok(message) => {
                     *locked(&self.answer) = Some(answer);
                     self.callback.call(&message);
-                    // A request without an answer is confirmed by this.
+                    // Confirms a request without an answer.
                     *locked(&self.answer) = None;
                 }
                 Err(error) => drop(self.failure.set(error)),
@@ -107,10 +104,7 @@ impl<B: Body> Host<B> {
         }
     }
 
-    /// Answers the request that the host has.
-    ///
-    /// # Errors
-    /// If it has none, or the leader has gone.
+    /// Answers the current request. Fails if there is none, or the leader is gone.
     pub fn answer(&self, body: Bytes) -> Result<()> {
         let Some(answer) = locked(&self.answer).take() else {
             let nothing = || Error::failed("there is no request to answer");

@@ -1,4 +1,4 @@
-//! What the transports over HTTP share: who runs tokio, which call is answered when, and TLS. No transport by itself.
+//! Shared parts of the transports over HTTP: tokio's threads, order of answers, and TLS. Not a transport itself.
 
 pub mod acceptor;
 pub mod call_task;
@@ -11,7 +11,7 @@ pub mod tls;
 use std::net::SocketAddr;
 use tripmeter_abi::NodeOptions;
 
-/// A free port of the address that this end is bound to.
+/// Any free port of the address that this end is bound to.
 pub fn own(options: &NodeOptions) -> SocketAddr {
     (options.address(), 0).into()
 }

@@ -1,4 +1,4 @@
-//! Requests in the order in which they began, whichever is whole first.
+//! Requests in the order in which they began, whichever is complete first.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -6,28 +6,28 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
-/// A request whose body has come, and where its answer goes.
+/// A received request, and the destination of its answer.
 pub struct Arrived<B> {
-    /// What came.
+    /// Body of the request.
     pub body: B,
-    /// Where the answer goes; dropping it says that there is none.
+    /// Dropping it means no answer.
     pub answer: oneshot::Sender<Bytes>,
 }
 
-/// Puts what is numbered one after the other in order.
+/// Puts numbered items in order.
 pub struct Sequence<T> {
-    /// Those that have overtaken others.
+    /// Items that overtook others.
     early: BTreeMap<u64, T>,
     next: u64,
 }
 
 impl<T> Sequence<T> {
-    /// The first has that number.
+    /// Sequence that starts at `first`.
     pub fn new(first: u64) -> Self {
         Self { early: BTreeMap::new(), next: first }
     }
 
-    /// Gives it back if it is the next one, and keeps it otherwise.
+    /// Returns the item if it is the next one, and keeps it otherwise.
     pub fn accept(&mut self, number: u64, what: T) -> Option<T> {
         if number != self.next {
             self.early.insert(number, what);
@@ -37,7 +37,7 @@ impl<T> Sequence<T> {
         Some(what)
     }
 
-    /// The next one, if it was kept.
+    /// Next item, if it was kept.
     pub fn kept(&mut self) -> Option<T> {
         let found = self.early.remove(&self.next);
         self.next += u64::from(found.is_some());
@@ -45,19 +45,19 @@ impl<T> Sequence<T> {
     }
 }
 
-/// Receives what is numbered one after the other.
+/// Receives numbered items in order.
 pub struct Ordered<T> {
     queue: UnboundedReceiver<(u64, T)>,
     sequence: Sequence<T>,
 }
 
 impl<T> Ordered<T> {
-    /// Nothing has come yet; the first has that number.
+    /// Receiver of items numbered from `first`.
     pub fn new(queue: UnboundedReceiver<(u64, T)>, first: u64) -> Self {
         Self { queue, sequence: Sequence::new(first) }
     }
 
-    /// The next one; `None` once there will be no more.
+    /// Next item; `None` once the queue is closed.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
         if let Some(found) = self.sequence.kept() {
             return Poll::Ready(Some(found));

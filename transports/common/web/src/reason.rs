@@ -1,9 +1,9 @@
-//! Errors of several libraries.
+//! Error texts from several libraries.
 
 use std::net::SocketAddr;
 use tripmeter_abi::Error;
 
-/// An error and what it comes from, in one line.
+/// Error and its sources, in one line.
 pub fn reason(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -17,14 +17,14 @@ pub fn reason(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What rustls says of an alert of the other side.
+/// Prefix of rustls for an alert of the peer.
 const ALERT: &str = "received fatal alert: ";
 
-/// The follower did not let the leader in: the greeting failed with `error`, and the connection `ended` for this reason.
+/// Error of a leader whose greeting failed with `error`, and whose connection `ended` for this reason.
 pub fn refused(to: SocketAddr, error: &Error, ended: Option<&String>) -> Error {
     let text = error.to_string();
     let why = ended.filter(|why| !text.contains(why.as_str())).map_or(text.clone(), |why| format!("{text}: {why}"));
-    // In TLS 1.3 the certificate is all that a client can be refused for once it has finished its handshake.
+    // In TLS 1.3 only the certificate can be refused after a client has finished its handshake.
     match why.split_once(ALERT) {
         Some((_, alert)) => {
             let alert = alert.split(':').next().unwrap_or(alert);

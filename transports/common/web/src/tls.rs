@@ -1,4 +1,4 @@
-//! TLS: an authority made for the run, and the certificate that it issued to both ends, who ask each other for it.
+//! TLS: an authority made for the run, and the certificate that it issued to both ends, which verify each other.
 
 use crate::reason::reason;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
@@ -19,10 +19,10 @@ use tokio_rustls::server::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tripmeter_abi::{Error, NodeOptions, Result, UnauthorizedPeer};
 
-/// The only name that a certificate is good for, whatever the address: the run's authority is what is trusted.
+/// Only name in a certificate, whatever the address: trust is in the run's authority.
 const NAME: &str = "tripmeter";
 
-/// How long one that was refused is heard.
+/// Time for which data of a refused peer is read.
 const HEARING_TIME: Duration = Duration::from_millis(200);
 
 /// Files in the run's folder, in DER.
@@ -30,13 +30,13 @@ const AUTHORITY: &str = "authority.der";
 const CERTIFICATE: &str = "certificate.der";
 const KEY: &str = "key.der";
 
-/// Whom the leader expects.
+/// Name of the follower in its certificate.
 pub fn name() -> ServerName<'static> {
     ServerName::try_from(NAME).expect("a name of letters")
 }
 
-/// Accepts a leader. One that is refused is heard for a moment, without an answer: a connection that is closed over what
-/// was sent is reset, and why it was refused is lost.
+/// Accepts a leader. After a refusal it reads for a moment without answering: closing with unread data resets the
+/// connection, and the reason of the refusal is lost.
 pub async fn accept(tls: &TlsAcceptor, stream: TcpStream) -> Result<TlsStream<TcpStream>> {
     let (error, mut refused) = match tls.accept(stream).into_fallible().await {
         Ok(stream) => return Ok(stream),
@@ -47,27 +47,26 @@ pub async fn accept(tls: &TlsAcceptor, stream: TcpStream) -> Result<TlsStream<Tc
         let mut rest = [0; 1024];
         while refused.read(&mut rest).await.is_ok_and(|bytes| bytes > 0) {}
     };
-    // That it does not end is its own affair.
+    // A time-out does not matter here.
     let _ = tokio::time::timeout(HEARING_TIME, hear).await;
     Err(Error::failed(format!("TLS with the leader failed: {}", reason(&error))))
 }
 
-/// Whom an end trusts, and what it shows of itself. Both ends show the same: a second certificate would change nothing
-/// of what is measured.
+/// Trusted authority and own certificate. Both ends share one certificate: a second would not change the measurement.
 pub struct Credentials {
     authority: Vec<u8>,
     certificate: Vec<u8>,
     key: Vec<u8>,
 }
 
-/// The credentials of the run, made by the end that comes first; an unauthorized peer's own, or `None` for one without
-/// security.
+/// Credentials of the run, made by the first end that needs them. An unauthorized peer gets its own, or `None` for
+/// no security.
 pub fn credentials(options: &NodeOptions) -> Result<Option<Credentials>> {
     let folder = options.agreed_folder();
     match options.unauthorized_peer {
         None => Credentials::of_run(&folder).map(Some),
         Some(UnauthorizedPeer::Plain) => Ok(None),
-        // It trusts the true follower, so that it is the follower who must refuse.
+        // It trusts the true follower, so that the follower must refuse.
         Some(UnauthorizedPeer::Foreign) => {
             Ok(Some(Credentials { authority: read(&folder.join(AUTHORITY))?, ..Credentials::make()? }))
         }
@@ -92,7 +91,7 @@ impl Credentials {
         })
     }
 
-    /// Reads what the other end has written, or makes and writes it.
+    /// Reads the credentials, or makes and writes them.
     fn of_run(folder: &Path) -> Result<Self> {
         let at = |what: &str, path: &Path, error| Error::os(&format!("{what} '{}'", path.display()), error);
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -105,7 +104,7 @@ impl Credentials {
             return Ok(Self { authority: read(&authority)?, certificate: read(&certificate)?, key: read(&key)? });
         }
         let made = Self::make()?;
-        // The authority last: where it is, all is.
+        // The authority is last: where it exists, all files do.
         for (path, bytes) in [(key, &made.key), (certificate, &made.certificate), (authority, &made.authority)] {
             write(&path, bytes).map_err(|error| at("writing", &path, error))?;
         }
@@ -124,7 +123,7 @@ impl Credentials {
         (vec![certificate], PrivatePkcs8KeyDer::from(self.key.clone()).into())
     }
 
-    /// What the leader connects with, to speak that protocol.
+    /// Connector of the leader for `protocol`.
     pub fn connector(&self, protocol: &str) -> Result<TlsConnector> {
         let (certificates, key) = self.own();
         let mut config = ClientConfig::builder_with_provider(provider())
@@ -137,7 +136,7 @@ impl Credentials {
         Ok(Arc::new(config).into())
     }
 
-    /// What the follower accepts with; a leader without a certificate of the run's authority is refused.
+    /// Acceptor of the follower, which refuses a leader without a certificate of the run's authority.
     pub fn acceptor(&self, protocol: &str) -> Result<TlsAcceptor> {
         let verifier = WebPkiClientVerifier::builder_with_provider(self.roots()?, provider());
         let (certificates, key) = self.own();
@@ -164,7 +163,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(|error| Error::os(&format!("reading '{}'", path.display()), error))
 }
 
-/// For nobody else to read.
+/// Writes a file that only this user can read.
 fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
 }

@@ -1,10 +1,9 @@
-//! The embedded broker: rumqttd in a process of its own, at one address only.
+//! Embedded broker: rumqttd in its own process, at one address only.
 //!
-//! `tripmeter_mqtt_broker PORT PAYLOAD_BYTES QUEUE on|off on|off FOLDER`: its port (0: any that is free), the largest
-//! message, messages kept for a subscriber that is behind, TCP_NODELAY, TLS, and the folder of the run's password and
-//! certificates.
+//! `tripmeter_mqtt_broker PORT PAYLOAD_BYTES QUEUE on|off on|off FOLDER`: port (0: any free one), largest message,
+//! messages kept for a slow subscriber, TCP_NODELAY, TLS, and folder of the run's password and certificates.
 //!
-//! It says `listening on ADDRESS:PORT` when clients may come, and runs until it is killed.
+//! Prints `listening on ADDRESS:PORT` when clients may connect, and runs until it is killed.
 #![expect(unsafe_code, reason = "a system call")]
 
 use rumqttd::{Broker, Config, ConnectionSettings, RouterConfig, ServerSettings, TlsConfig};
@@ -18,11 +17,9 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 use tripmeter_abi::os;
 
-/// Bytes of a packet beside the payload.
 const PACKET_EXTRA_BYTES: usize = 1024;
-/// rumqttd keeps what it has forwarded, too, in parts that it drops as a whole.
+/// rumqttd also keeps forwarded messages, in parts that it drops whole.
 const PARTS: usize = 4;
-/// Bytes of a part at least.
 const LEAST_PART_BYTES: usize = 4 << 20;
 
 fn main() -> ExitCode {
@@ -48,7 +45,7 @@ fn run() -> Result<(), String> {
     let server = spawn(move || broker.start().map_err(|error| error.to_string()));
     let (socket, port) = listening(&server)?;
     if nodelay == "on" {
-        // rumqttd has no setting for it. Connections inherit it.
+        // rumqttd has no setting for this. Connections inherit it.
         os::set_socket_option(&socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1).map_err(|error| error.to_string())?;
     }
     println!("listening on {}", SocketAddr::from((at.ip(), port)));
@@ -84,7 +81,7 @@ fn config(listen: SocketAddr, payload_bytes: usize, queue: usize, password: Stri
     Config { router, v4: Some(HashMap::from([("mqtt".to_owned(), server)])), ..Config::default() }
 }
 
-/// The socket at which the server listens, and its port: rumqttd tells neither.
+/// Listening socket of the server, and its port: rumqttd tells neither.
 fn listening<T>(server: &JoinHandle<T>) -> Result<(ManuallyDrop<OwnedFd>, u16), String> {
     loop {
         if server.is_finished() {
