@@ -1,6 +1,6 @@
 //! Which rows of results answer a question: messages published at an even rate on one topic.
 
-use super::Wish;
+use super::wish::Wish;
 use crate::document::{Note, Severity};
 use crate::labels::load_text;
 use crate::measured::MeasuredSide;

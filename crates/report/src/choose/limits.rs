@@ -1,6 +1,6 @@
 //! A transport against the limits: met, failed, or not to be told.
 
-use super::Wish;
+use super::wish::Wish;
 use crate::curves::Curve;
 use crate::document::Digits;
 use crate::labels::load_text;

@@ -3,7 +3,7 @@
 //! # Source
 //! <https://bencher.dev/docs/reference/bencher-metric-format>: names have at most 1,024 characters, measures 64.
 
-use super::{ExportedPayload, cut, measured};
+use super::exported::{ExportedPayload, cut, measured};
 use crate::results::NamedResults;
 use serde_json::{Map, Value, json};
 use tripmeter_analysis::Selected;

@@ -3,7 +3,7 @@
 //! # Source
 //! The escaping is that of `@actions/core`, `command.ts`.
 
-use super::{ExportInput, ExportedPayload, ExportedSub, PayloadState, cut, measured, row_name, row_story};
+use super::exported::{ExportInput, ExportedPayload, ExportedSub, PayloadState, cut, measured, row_name, row_story};
 use crate::document::Missing;
 use crate::markup::markdown_words;
 use std::fmt::Write;
@@ -206,7 +206,7 @@ impl ExportedPayload {
     fn written(&self, load: Option<OfferedLoad>, is_wanted: impl Fn(&Selected) -> bool) -> String {
         let is_it = |one: &&Selected| Some(one.address.load) == load && is_wanted(one);
         match self.figures.iter().find(is_it) {
-            Some(one) => super::with_unit(one.value, one.address.unit().as_str()),
+            Some(one) => super::exported::with_unit(one.value, one.address.unit().as_str()),
             None if self.unbounded.iter().any(|one| is_it(&one)) => Missing::TooFewSamples.as_str().to_owned(),
             None => String::new(),
         }

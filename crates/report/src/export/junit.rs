@@ -4,7 +4,7 @@
 //! What both <https://github.com/windyroad/JUnit-Schema> and Jenkins' `junit-10.xsd` allow: figures are properties of the
 //! suite, and a test case has one outcome.
 
-use super::{ExportInput, ExportedSub, PayloadState, measured, row_name, row_story};
+use super::exported::{ExportInput, ExportedSub, PayloadState, measured, row_name, row_story};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 use std::io;

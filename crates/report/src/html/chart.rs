@@ -1,6 +1,7 @@
 //! Charts: their data for the script of the page, and the same as a table. A heat map is a table with colours.
 
-use super::{cut, escaped, hint, sentence, table, words};
+use super::table;
+use super::text::{cut, escaped, hint, sentence, words};
 use crate::document::{Cell, Column, Digits, Missing, Table};
 use crate::plots::Chart;
 use crate::plots::chart::{Heat, HeatLevel, Line, X};

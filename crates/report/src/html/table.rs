@@ -1,6 +1,6 @@
 //! Tables.
 
-use super::{escaped, escaped_lines, hint, words};
+use super::text::{escaped, escaped_lines, hint, words};
 use crate::cell_text::{has_own_units, helps, is_same, texts};
 use crate::document::{Cell, Column, Missing, Table};
 use std::fmt::Write as _;

@@ -1,5 +1,6 @@
 //! What a page has to be whatever is in its document. `tests/browser` opens pages in a browser.
 
+use super::text::LONGEST_TITLE;
 use super::*;
 use crate::document::{Cell, Column, Digits, Missing, Table};
 use crate::plots::Chart;

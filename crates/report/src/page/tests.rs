@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tripmeter_model::Pattern;
 use tripmeter_model::audit::Audit;
-use tripmeter_model::figure::Statistic;
+use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::limits::{FigureLimits, Limit};
 use tripmeter_model::manifest::{Counts, Manifest, PayloadResult, Verdict};
 use tripmeter_model::metric::{Process, Stream};

@@ -1,6 +1,6 @@
 //! Samples in their order, with the warm-up and the drift that the audit of the series found.
 
-use super::SampledTrial;
+use super::input::SampledTrial;
 use crate::curves::{Curve, Panel};
 use crate::plots::chart::{AxisValue, BLACK, Band, Chart, Line, Look, Mark, Marker, VERMILLION, X, Y};
 use crate::plots::scale_count;

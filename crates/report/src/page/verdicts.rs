@@ -1,6 +1,6 @@
 //! Verdicts as heat maps: results against the first, both sides of a pair, or limits.
 
-use super::PageInput;
+use super::input::PageInput;
 use crate::document::{Block, Note, Severity};
 use crate::measured::MeasuredSide;
 use crate::number::counted;

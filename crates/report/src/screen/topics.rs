@@ -1,6 +1,6 @@
 //! The topics of messages of several sizes: a row for each, and one for all with the rate of all together.
 
-use super::{COLUMNS, LATENCY_HELP, LoadLine, ScreenPage, broken, row, with_missed};
+use super::lines::{COLUMNS, LATENCY_HELP, LoadLine, ScreenPage, broken, row, with_missed};
 use crate::document::{Block, Cell, Column, Digits, Table};
 use crate::number::counted;
 use crate::tables::topics::total_rate;

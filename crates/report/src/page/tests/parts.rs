@@ -1,6 +1,9 @@
 //! Verdicts, rates, costs, samples and many lines.
 
 use super::*;
+use crate::pairs::AskedPairs;
+use crate::plots::samples::SampleSeries;
+use tripmeter_analysis::check::ResultsCheck;
 
 #[test]
 fn several_results_are_judged_against_the_first() {
