@@ -10,7 +10,7 @@ pub struct Limits {
     pub max_payload_bytes: u64,
     /// Most bytes per system send; a larger message is split. 0: never split.
     pub packet_bytes: u64,
-    /// Peers to refuse: bits of [`UnauthorizedPeer`](crate::UnauthorizedPeer), and [`raw::TM_UNAUTHORIZED_LEADS`]; 0 if
+    /// Peers to refuse: bits of [`UnauthorizedPeer`](crate::UnauthorizedPeer), and `TM_UNAUTHORIZED_LEADS`; 0 if
     /// these settings do not secure it.
     #[serde(default)]
     pub unauthorized_peers: u32,

@@ -44,7 +44,7 @@ pub struct Aside {
     cpus: Vec<usize>,
 }
 
-/// Creates an [`Aside`]; to be called once the other threads have been started.
+/// Creates an `Aside`; to be called once the other threads have been started.
 pub fn step_aside(sched: Sched) -> Aside {
     let aside = Aside { sched, cpus: allowed_cpus() };
     if !sched.is_other() {
