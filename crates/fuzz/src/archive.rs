@@ -1,4 +1,4 @@
-//! Archives received from other hosts.
+//! Archives of other hosts.
 
 use std::cell::RefCell;
 use std::fs;
@@ -14,7 +14,7 @@ thread_local! {
     static FOLDER: RefCell<Option<TempDir>> = const { RefCell::new(None) };
 }
 
-/// Checks that an archive writes nothing outside of its folder, and only files and folders.
+/// Whatever an archive holds, nothing is written outside of its folder, nor anything but files and folders.
 pub(crate) fn archive(bytes: &[u8]) {
     FOLDER.with_borrow_mut(|folder| {
         let folder = folder.get_or_insert_with(created).path();
@@ -43,7 +43,7 @@ fn check(folder: &Path) {
     }
 }
 
-/// Sets the checksum of every header block, which a fuzzer does not find.
+/// The archive with the sum of every block as a header should have it: a fuzzer does not find those.
 fn with_sums(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for block in bytes.chunks_exact_mut(BLOCK).filter(|block| block[257..262] == *b"ustar") {

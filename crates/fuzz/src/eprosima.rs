@@ -1,4 +1,4 @@
-//! Sample files in eProsima's format.
+//! Samples in eProsima's form, which are read from files.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -8,14 +8,14 @@ use tempfile::NamedTempFile;
 use tripmeter_eprosima::raw::Reader;
 
 thread_local! {
-    /// Kept in memory, if there is such a file system.
+    /// In memory, where there is such a file system.
     static FILE: RefCell<Option<NamedTempFile>> = const { RefCell::new(None) };
 }
 
 /// Longer than many lines, and shorter than many files.
 const WINDOW_BYTES: u64 = 192;
 
-/// Checks that samples read from a whole file equal those read in the pieces of several threads.
+/// Samples come out the same from a file as a whole and in the pieces that threads take of it.
 pub(crate) fn samples(bytes: &[u8]) {
     FILE.with_borrow_mut(|file| {
         let file = file.get_or_insert_with(created);
@@ -36,7 +36,7 @@ fn write(file: &File, bytes: &[u8]) {
     file.set_len(0).and_then(|()| file.write_all_at(bytes, 0)).expect("a temporary file can be written");
 }
 
-/// Bits of the samples by payload, or the error.
+/// Of each payload, the bits of its samples; or the error.
 fn read(reader: &Reader, file: &Path) -> Result<Vec<(String, Vec<u64>)>, String> {
     let bits = |samples: &mut [f64]| samples.iter().map(|sample| sample.to_bits()).collect::<Vec<_>>();
     let read = reader.read(file, 1, |_| true, |_, samples| bits(samples));

@@ -1,4 +1,4 @@
-//! Histogram logs: written by the engine, read by the usual library.
+//! Histogram logs: written by the engine, read by the library that others read them with.
 
 use crate::input::Input;
 use base64::Engine as _;
@@ -11,7 +11,7 @@ use tripmeter_engine::parsers::histogram_log;
 
 const MOST_VALUE: u64 = 1 << 20;
 
-/// Checks that a log of a sub-experiment of any name is read back with its histogram and tag.
+/// Whatever a sub-experiment is called, its log is read back with the histogram and the tag that were written.
 pub(crate) fn log(bytes: &[u8]) {
     IntervalLogIterator::new(bytes).take_while(Result::is_ok).for_each(drop);
     let mut input = Input(bytes);

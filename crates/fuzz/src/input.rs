@@ -1,6 +1,6 @@
-//! Values taken from the bytes of an input; zeros after its end.
+//! Values drawn from the bytes of an input; zeros behind its end.
 
-/// Rest of an input.
+/// What is left of an input.
 pub(crate) struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {

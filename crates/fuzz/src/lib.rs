@@ -1,5 +1,5 @@
-//! Every parser of outside data, as a function of bytes that must not panic. `fuzz/` runs them under libFuzzer;
-//! `tests/corpus.rs` runs each once over all inputs found.
+//! Every parser of what comes from outside, as a function of bytes that must not panic. `fuzz/` runs them under libFuzzer;
+//! `tests/corpus.rs` runs each once over all that was found.
 
 mod archive;
 mod eprosima;
@@ -17,12 +17,13 @@ use std::borrow::Cow;
 /// A parser, or several that read the same kind of file.
 #[derive(Clone, Copy, Debug)]
 pub struct FuzzTarget {
+    /// Its name, also of its corpus.
     pub name: &'static str,
-    /// Description of the data read.
+    /// What it reads.
     pub reads: &'static str,
-    /// Source file, relative to the repository.
+    /// Its source file, below the repository.
     pub source: &'static str,
-    /// Maximum size of an input.
+    /// Most bytes of an input.
     pub most_bytes: usize,
     /// Panics on a fault of the program.
     pub run: fn(&[u8]),
@@ -40,6 +41,7 @@ macro_rules! target {
     };
 }
 
+/// All of them.
 pub const TARGETS: [FuzzTarget; 15] = [
     target!("archive", "tar archives of other hosts", "archive.rs", 6144, archive::archive),
     target!(
@@ -64,11 +66,12 @@ pub const TARGETS: [FuzzTarget; 15] = [
     target!("words", "sizes, loads, streams, figures and other words", "texts.rs", 128, texts::words),
 ];
 
+/// The target of that name.
 pub fn target(name: &str) -> Option<FuzzTarget> {
     TARGETS.into_iter().find(|target| target.name == name)
 }
 
-/// Escapes as the program does for texts of results.
+/// As the program escapes the texts of results.
 fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(tripmeter_model::printable::json(text))
 }

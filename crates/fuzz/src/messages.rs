@@ -1,4 +1,4 @@
-//! Messages of other processes, hosts, programs and the kernel.
+//! What other processes, hosts, programs and the kernel say.
 
 pub(crate) fn control(bytes: &[u8]) {
     tripmeter_engine::parsers::control_messages(bytes);

@@ -1,4 +1,4 @@
-//! Messages in packets and streams, between a sending and a receiving link.
+//! Messages in packets and streams, between a link that sends and one that receives.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::input::Input;
@@ -16,7 +16,7 @@ const MOST_MESSAGES: usize = 6;
 
 type SentPackets = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// Endpoint that keeps what is sent, and receives what it was given; `None` is a signal.
+/// An endpoint that keeps what is sent, and receives what it was given; `None` is a signal.
 #[derive(Default)]
 struct Script {
     sent: SentPackets,
@@ -35,7 +35,7 @@ impl Port for Script {
         let Some(Some(mut piece)) = received.pop_front() else { return Err(libc::EAGAIN) };
         let count = piece.len().min(room.len());
         room[..count].copy_from_slice(&piece[..count]);
-        // A packet is cut off; a stream goes on.
+        // A packet is cut off, and a stream goes on.
         if self.is_stream && count < piece.len() {
             received.push_front(Some(piece.split_off(count)));
         }
@@ -76,7 +76,7 @@ fn stream_link(script: Script) -> StreamLink<Script> {
     StreamLink::new(script, None, MOST_PAYLOAD as u64).expect("there is memory")
 }
 
-/// Sends messages that each repeat one letter and have a unique length.
+/// Every message is of one letter, and of a length that no other has.
 fn send(link: &mut impl Link, input: &mut Input<'_>) -> Vec<(usize, u8)> {
     let count = 1 + input.u8() as usize % MOST_MESSAGES;
     (0..count)
@@ -98,7 +98,7 @@ fn bytes_of(message: &Message) -> &[u8] {
     unsafe { std::slice::from_raw_parts(message.data, message.length) }
 }
 
-/// Checks that packets duplicated, reordered or lost form no message that was not sent.
+/// Packets that come twice, in another order or not at all make no message that was not sent.
 fn shuffled(input: &mut Input<'_>) {
     let sent = SentPackets::default();
     let messages = send(&mut packet_link(Script { sent: sent.clone(), ..Script::default() }), input);
@@ -125,7 +125,7 @@ fn shuffled(input: &mut Input<'_>) {
     assert!(!is_in_order || taken == messages.len(), "{taken} of {} messages were taken", messages.len());
 }
 
-/// Checks that a stream delivers every message, in whatever pieces it arrives.
+/// A stream brings every message, in whatever pieces it comes.
 fn in_pieces(input: &mut Input<'_>) {
     let sent = SentPackets::default();
     let messages = send(&mut stream_link(Script { sent: sent.clone(), ..Script::default() }), input);
@@ -148,7 +148,7 @@ fn in_pieces(input: &mut Input<'_>) {
     assert_eq!(taken, messages.len());
 }
 
-/// Checks that arbitrary input yields at most as many bytes as announced.
+/// Whatever comes, at most as many bytes as were announced are handed out.
 fn arbitrary(input: &mut Input<'_>, is_stream: bool) {
     let mut received = VecDeque::new();
     while !input.is_empty() {
@@ -166,7 +166,7 @@ fn arbitrary(input: &mut Input<'_>, is_stream: bool) {
     };
 }
 
-/// Takes all messages. Each piece may end a call of `take`, and may contain several messages.
+/// Each of so many pieces may end a call of `take`, and each may have several messages.
 fn take_all(link: &mut impl Link, pieces: usize, mut check: impl FnMut(&[u8])) -> usize {
     let mut taken = 0;
     for _ in 0..2 * pieces + MOST_MESSAGES + 1 {
@@ -183,7 +183,7 @@ fn take_all(link: &mut impl Link, pieces: usize, mut check: impl FnMut(&[u8])) -
     taken
 }
 
-/// Checks that a header is intact only as it was written.
+/// A header is intact only as it was written.
 fn headers(bytes: &[u8]) {
     let message = Message { data: bytes.as_ptr(), length: bytes.len(), token: std::ptr::null_mut() };
     let Some(found) = header(&message) else { return };

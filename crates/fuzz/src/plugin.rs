@@ -1,5 +1,5 @@
-//! A plugin whose table, description and answers have arbitrary contents, within what the header promises: pointers are
-//! valid, and strings are as long as stated.
+//! A plugin whose table, description and answers are of arbitrary contents, as far as the header lets them be read: what
+//! it points to is there, and strings are as long as they say.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::input::Input;
@@ -12,10 +12,10 @@ use tripmeter_abi::raw::*;
 use tripmeter_abi::{Description, Link, LinkOptions, Node, NodeOptions, Pattern, Plugin, Role, System, Wait};
 
 const ROOM: usize = 256;
-/// Longer than the longest string accepted.
+/// Longer than the longest string that is taken.
 const TOO_LONG: usize = 5000;
 
-/// Source of the answers of the table's functions.
+/// What the functions of the table answer with.
 struct PluginAnswers {
     bytes: Vec<u8>,
     next: usize,
@@ -27,7 +27,7 @@ thread_local! {
         const { RefCell::new(PluginAnswers { bytes: Vec::new(), next: 0, room: [0; ROOM / 8] }) };
 }
 
-/// Passes the next values, and room that lives as long as the thread.
+/// Gives the next values, and room that lives as long as the thread.
 fn answer<T>(give: impl FnOnce(&mut Input<'_>, *mut u8) -> T) -> T {
     ANSWERS.with_borrow_mut(|answers| {
         let PluginAnswers { bytes, next, room } = answers;
@@ -43,7 +43,7 @@ fn put(text: &mut [c_char], bytes: &[u8]) {
     text.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from as c_char);
 }
 
-/// Status, perhaps with a text; half of all calls succeed.
+/// A status, perhaps with a text. Half of all calls succeed.
 fn status(input: &mut Input<'_>, error: *mut tm_error) -> i32 {
     let status = match input.u8() {
         0..128 => return TM_OK,
@@ -56,7 +56,7 @@ fn status(input: &mut Input<'_>, error: *mut tm_error) -> i32 {
     status
 }
 
-/// NULL, or a pointer that is never dereferenced.
+/// NULL, or what nobody looks at.
 fn handle<T>(input: &mut Input<'_>) -> *mut T {
     if input.u8() < 240 { ptr::dangling_mut() } else { ptr::null_mut() }
 }
@@ -176,7 +176,7 @@ unsafe extern "C" fn take(_: *mut tm_link, _: u64, message: *mut tm_message, err
 
 unsafe extern "C" fn release(_: *mut tm_link, _: *mut tm_message) {}
 
-/// String: a slice of the input, NULL, or of a length that is refused before it is read.
+/// Strings are slices of the input, NULL, or of a length that is refused before they are read.
 fn string(input: &mut Input<'_>) -> tm_str {
     let kind = input.u8();
     let (data, length) = match kind {
@@ -207,7 +207,7 @@ fn setting(input: &mut Input<'_>) -> tm_setting {
     tm_setting { name, default_value, values, summary, names: summary.length as u64, reserved: [0; 3] }
 }
 
-/// List and its number of entries: NULL with any number, the true number, or more than accepted.
+/// A list and its number of entries: NULL with any, or no more than there are, or more than is taken.
 fn list<T>(input: &mut Input<'_>, of: &[T]) -> (*const T, usize) {
     match input.u8() {
         0..230 => (of.as_ptr(), of.len()),
@@ -216,7 +216,7 @@ fn list<T>(input: &mut Input<'_>, of: &[T]) -> (*const T, usize) {
     }
 }
 
-/// Size of this header's block, or sometimes any other.
+/// The size of this header's block; sometimes that of another.
 fn size<T>(input: &mut Input<'_>) -> u32 {
     if input.u8() < 240 { size_of::<T>() as u32 } else { input.u32() }
 }
@@ -279,7 +279,7 @@ pub(crate) fn table(bytes: &[u8]) {
 /// Calls every function, as the engine does.
 fn used(plugin: &Plugin) {
     let description = plugin.description();
-    // Sent like this from the process that loads a plugin to the supervisor.
+    // As the process that loads a plugin says it to the supervisor.
     let text = serde_json::to_string(&description).expect("a description is written");
     let again: Description = serde_json::from_str(&text).expect("a description that was written is read");
     assert_eq!(serde_json::to_string(&again).ok(), Some(text));

@@ -1,6 +1,6 @@
-//! Recordings, with the sources of the program itself, which is no library.
+//! Recordings, by the sources of the program itself: it is no library.
 
-// The parts that need files are not used here.
+// What of them needs files is left out here.
 #[allow(dead_code)]
 #[path = "../../tripmeter/src/recording/compression.rs"]
 mod compression;
@@ -27,7 +27,7 @@ use tripmeter_engine::clock::Timebase;
 use tripmeter_engine::replay::Replay;
 use tripmeter_model::recording::{RecordedPart, Recording, ScheduleEntry};
 
-/// Checks that a recording that is read can be played, whole or in part: the engine accepts the schedule written.
+/// A recording that is read can be played, as a whole and in part: the schedule that was written of it is taken by the engine.
 pub(crate) fn mcap(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (_, _) = (yaml::scalar(&text, "compression_mode"), yaml::list(&text, "relative_file_paths"));
@@ -39,7 +39,7 @@ pub(crate) fn mcap(bytes: &[u8]) {
     }
 }
 
-/// Part of a recording, with its schedule.
+/// A part of a recording, with its schedule.
 fn played(bytes: &[u8], part: &RecordedPart) -> Result<(Recording, Vec<u8>), RecordingError> {
     const SIZES: ScanSizes = ScanSizes { read_bytes: 4096, record_bytes: 1 << 20 };
     let (read, all, mut chosen) = (Cell::new(bytes.len() as u64), SharedBytes::default(), Vec::new());
@@ -49,7 +49,7 @@ fn played(bytes: &[u8], part: &RecordedPart) -> Result<(Recording, Vec<u8>), Rec
     Ok((recording, chosen))
 }
 
-/// File of messages that is read while its writer still exists.
+/// A file of messages that is read while its writer is still there.
 #[derive(Clone, Default)]
 struct SharedBytes(Rc<RefCell<Vec<u8>>>);
 

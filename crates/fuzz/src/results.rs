@@ -1,4 +1,4 @@
-//! Results folders and other JSON documents.
+//! Results folders and other documents in JSON.
 
 use crate::escaped;
 use crate::texts::is_one_line;
@@ -8,9 +8,10 @@ use tripmeter_model::folder::{FolderError, read_contents};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::verdict::VerdictDocument;
 
-/// Separator of the files of a folder within one input.
+/// Stands between the files of a folder in one input.
 const BETWEEN: &[u8] = b"\n--\n";
 
+/// A manifest that lists the sub-experiments of the seeds of trials.
 const MANIFEST: &[u8] = include_bytes!("manifest.json");
 
 pub(crate) fn manifest(bytes: &[u8]) {

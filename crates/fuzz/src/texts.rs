@@ -1,4 +1,4 @@
-//! CSV, TOML and words of the command line.
+//! CSV, TOML and the words of the command line.
 
 use std::fmt::{Debug, Display};
 use std::path::Path;
@@ -22,14 +22,14 @@ use tripmeter_model::sidecar::Sidecar;
 use tripmeter_model::toml_text::one_line;
 use tripmeter_model::transport::Selector;
 
-/// Checks that rows are equal whether the file is read whole or byte by byte.
+/// Rows come out the same whether the file comes whole or byte by byte.
 pub(crate) fn samples(bytes: &[u8]) {
     let whole = read_samples(bytes);
     let by_pieces = read_samples(Pieces(bytes));
     assert_eq!(whole, by_pieces, "rows depend on the pieces in which a file is read");
 }
 
-/// Rows before the first error, and true if there was an error.
+/// The rows before the first error, and whether there was one.
 fn read_samples(source: impl std::io::Read) -> (Vec<SampleRow>, bool) {
     let Ok(reader) = SampleReader::new(source, "x.csv") else { return (Vec::new(), true) };
     let mut rows = Vec::new();
@@ -45,7 +45,7 @@ fn read_samples(source: impl std::io::Read) -> (Vec<SampleRow>, bool) {
     (rows, false)
 }
 
-/// Reader that returns a few bytes per read.
+/// A file of which each read brings a few bytes.
 struct Pieces<'a>(&'a [u8]);
 
 impl std::io::Read for Pieces<'_> {
@@ -58,7 +58,7 @@ impl std::io::Read for Pieces<'_> {
     }
 }
 
-/// Checks that tables survive writing and reading.
+/// What is read and written is read again, as the same.
 pub(crate) fn tables(bytes: &[u8]) {
     let path = Path::new("x.csv");
     match FigureLimits::parse(path, bytes) {
@@ -91,7 +91,7 @@ pub(crate) fn tables(bytes: &[u8]) {
     }
 }
 
-/// Checks that an error is one line without control characters, which a terminal would act on.
+/// Errors of files are one line, and nothing that a terminal acts on.
 pub(crate) fn is_one_line(text: &str) {
     assert!(!text.chars().any(char::is_control), "a terminal would act on {text:?}");
 }
@@ -110,13 +110,13 @@ pub(crate) fn toml(bytes: &[u8]) {
     let _ = Sidecar::parse(text);
 }
 
-/// Checks that parsed words survive writing and parsing.
+/// A word that is read is written so that it is read as the same.
 pub(crate) fn words(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     comes_back::<OfferedLoad>(text);
     comes_back::<Stream>(text);
     if let Ok(name) = text.parse::<FigureName>() {
-        // A figure without samples writes no value.
+        // The value of a figure that has no samples is not written.
         let written = name.to_string();
         assert_eq!(written.parse::<FigureName>().map(|again| again.to_string()).as_ref(), Ok(&written));
     }
