@@ -123,8 +123,11 @@ impl PartOutcome<'_> {
     /// True if a trial has the cost of the leader, and that of the follower exactly if it is another process.
     fn has_cost(&self, trial: &Trial) -> bool {
         let [leader, follower] = [Process::Leader, Process::Follower].map(Stream::process);
-        let is_used = [Figure::CpuTime, Figure::PeakMemory].iter().all(|of| trial.count(&leader, *of) > 0);
-        is_used && trial.value(&follower, Figure::CpuTime).is_none() == self.result.same_process
+        let is_used = |side: &Stream| {
+            [Figure::Window, Figure::CpuTime, Figure::PeakMemory].iter().all(|of| trial.count(side, *of) > 0)
+        };
+        let is_other = trial.value(&follower, Figure::CpuTime).is_some();
+        is_used(&leader) && is_other != self.result.same_process && (!is_other || is_used(&follower))
     }
 
     fn place(&self, cell: &PayloadResult) -> String {

@@ -50,7 +50,7 @@ fn check_trial(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadRes
     faults.check(good && (received > 0 || outcome.may_lose), || format!("{place}: {counts:?}"));
     let [published_hz, received_hz] = [Figure::PublishedRate, Figure::ReceivedRate].map(|of| value(trial, of));
     let rates = published_hz > Some(0.0) && (received_hz > Some(0.0) || outcome.may_lose);
-    faults.check(rates, || format!("{place}: {trial:?}"));
+    faults.check(rates && outcome.has_cost(trial), || format!("{place}: {trial:?}"));
     let timed = times(trial, Figure::OneWay).map_or(0, |one_way| if one_way.min > 0.0 { one_way.samples } else { 0 });
     let expected = if outcome.plan.one_way { received } else { 0 };
     faults.check(timed == expected, || format!("{place}: {trial:?}"));

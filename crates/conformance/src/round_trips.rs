@@ -58,7 +58,11 @@ pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
 
 fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
-    outcome.result.cells.iter().for_each(|cell| check_cell(faults, name, outcome.loses_when_starved(), cell));
+    for cell in &outcome.result.cells {
+        check_cell(faults, name, outcome.loses_when_starved(), cell);
+        let has_cost = cell.trials.iter().all(|trial| outcome.has_cost(trial));
+        faults.check(has_cost, || format!("{}: costs {:?}", outcome.place(cell), cell.trials));
+    }
     let rows = faults.value(sample_rows(outcome.results, name));
     let rows: Vec<u64> = rows.iter().map(|row| row.payload_bytes).collect();
     let expected: Vec<u64> = plan.payloads.iter().flat_map(|payload| vec![*payload; SAMPLES as usize]).collect();

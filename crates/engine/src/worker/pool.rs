@@ -180,3 +180,20 @@ fn not_counted(error: &io::Error) {
 
 /// Pause of the main thread while others measure.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_window_is_read_at_the_first_end() {
+        let (cost, begun_ns) = (CostWindow::default(), monotonic_ns());
+        cost.open(Window::open());
+        cost.end();
+        let most_ns = monotonic_ns() - begun_ns;
+        std::thread::sleep(Duration::from_millis(20));
+        let used = cost.close();
+        assert!((1..=most_ns).contains(&used.window_ns), "{used:?}");
+        assert_eq!(cost.close(), Used::NOTHING, "nothing is observed any more");
+    }
+}
