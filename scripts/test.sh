@@ -364,7 +364,7 @@ nightly() {
     command -v cargo-mutants >/dev/null ||
         cargo install --quiet --locked cargo-mutants --version 27.1.0 --root "$tools/mutants"
     # 3: a mutant that made a loop endless was caught by its time-out.
-    env -u CARGO_TARGET_DIR PATH="$PATH:$tools/mutants/bin" cargo mutants --no-shuffle --shard "$part" || code=$?
+    env -u CARGO_TARGET_DIR PATH="$PATH:$tools/mutants/bin" cargo mutants --workspace --no-shuffle --shard "$part" || code=$?
     # It says so also where another was missed.
     [[ ($code -eq 0 || $code -eq 3) && ! -s mutants.out/missed.txt ]] || broken=1
     echo "${part%/*}" >"$target/mutants-part"
