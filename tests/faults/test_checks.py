@@ -9,7 +9,7 @@ import kinds
 DAMAGE = ("transport 'zeromq/tcp' failed to measure 1024 bytes: the message had 1023 bytes, 1024 expected, and 10 messages in a "
           "row came damaged")
 KILLED = "the leader process was ended by signal 9 (kill) while it was to open"
-FULL = "'/tmp/work/disk/results/trials.jsonl': No space left on device (os error 28)"
+FULL = "'/tmp/campaign/disk/results/trials.jsonl': No space left on device (os error 28)"
 
 
 def verdict(fault, moment="messages", code=75, said="", victim="complete", error=None, count=0, fired=True, without=(), **states):
