@@ -5,6 +5,8 @@ use super::attempts::Attempts;
 use super::controls::Controls;
 use super::follower::Follower;
 use super::leader::{Leader, Session};
+use super::logging::open_log;
+use super::payload::payloads;
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, agreed, confine, find, probe};
 use crate::audit;
 use crate::channel::{Channel, send};
@@ -143,7 +145,10 @@ impl Leader {
     /// Opens the transport and measures every payload. After an error, the payloads before are on disk.
     pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
         if self.job.sub_experiment.workload.reply == Reply::Lines {
-            return self.log(system);
+            let packet_bytes = open_log(self, system)?;
+            let (lanes, inboxes) = (Vec::new(), &[]);
+            let mut session = Session { lanes, inboxes, page: None, packet_bytes, sequence: 0, abandoned: 0 };
+            return self.measure(&mut session, system);
         }
         self.controls.set_phase("open");
         let page = self.is_on_one_host().then(Page::create).transpose();
@@ -181,7 +186,12 @@ impl Leader {
         let variant = self.variant.clone();
         let proof = probe::lead(self, &mut session, &baseline, &variant)?;
         self.controls.report(&FromLeader::Proof(proof::with_unauthorized_peers(proof, trials)));
-        if let Err(error) = self.payloads(&mut session) {
+        self.measure(&mut session, system)
+    }
+
+    /// Measures every payload, and ends the followers.
+    fn measure(&mut self, session: &mut Session<'_>, system: &dyn AnySystem) -> Result<()> {
+        if let Err(error) = payloads(self, session, system) {
             if let Error::Failed(why) = &error {
                 self.controls.report(&FromLeader::Broken(why.clone()));
             }

@@ -1,19 +1,19 @@
 //! Worker processes: leader, follower and their helpers. Each reads its task from standard input, which is a socket.
 
 pub mod access;
+mod account;
 mod agreed;
 mod attempts;
 mod cap;
+mod closed_loop;
 mod controls;
 mod follower;
 mod host_clocks;
-mod instruments;
 mod lead;
 mod leader;
 mod load;
 pub(crate) mod logging;
-mod outcome;
-mod parallel;
+mod measured;
 mod patience;
 mod payload;
 mod pool;
@@ -21,14 +21,14 @@ mod probe;
 mod read_log;
 mod receive;
 mod relay;
-mod replay;
+mod reports;
 mod rpc;
-mod saturate;
+mod saturating;
+mod scheduled;
 pub(crate) mod search;
 mod serve;
-mod timed;
-mod trips;
-mod workload;
+mod threads;
+mod trial;
 
 use crate::audit;
 use crate::channel::{NoMessage, receive, send};
