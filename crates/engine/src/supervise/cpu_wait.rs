@@ -64,6 +64,11 @@ mod tests {
     #[test]
     fn a_process_that_sleeps_is_not_starved_and_one_that_is_gone_is_none() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        // It uses a CPU until it sleeps, and may have to wait for one.
+        let state = || Process::new(child.id() as i32).unwrap().stat().unwrap();
+        while state().state != 'S' || state().comm != "sleep" {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         let mut wait = CpuWait::default();
         (0..6).for_each(|_| wait.look(child.id()));
         assert!(wait.looks >= FEWEST_LOOKS && !wait.is_starved(), "{wait:?}");

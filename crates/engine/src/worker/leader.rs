@@ -160,7 +160,7 @@ impl Leader {
     pub(super) fn answer_task(&self) -> Task {
         let plan = &self.job.sub_experiment;
         let names_request = facts(plan.pattern).allowed_as(&plan.workload).is_some_and(|allowed| allowed.names_request);
-        if names_request { Task::AnswerCalls } else { Task::Answer }
+        if names_request { Task::ANSWER_CALLS } else { Task::ANSWER }
     }
 
     pub(super) fn setting<'a>(&self, inbox: &'a Inbox, shared: &'a Shared) -> LoopSetting<'a> {

@@ -17,7 +17,7 @@ use crate::measure::{Failure, LoopEnd};
 use crate::os;
 use crate::proof::log::{Held, LogObserver, LogProbe, judge_log};
 use crate::record::Recorder;
-use crate::wire::{Begin, FromLeader, Task, ToFollower};
+use crate::wire::{Begin, FromLeader, Task, TaskReply, ToFollower};
 use std::path::{Path, PathBuf};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -246,7 +246,10 @@ fn prepare_log(leader: &Leader, payload_bytes: u64, most: u64) -> Result<(PathBu
     if is_pipe {
         os::make_fifo(&file).map_err(|error| Error::of(&format!("FIFO '{}'", file.display()), error))?;
     }
-    let begin = Begin { most: vec![most], ..Begin::new(Task::ReadLog { is_pipe }, 1, payload_bytes) };
+    let begin = Begin {
+        most: vec![most],
+        ..Begin::new(Task { reply: TaskReply::Lines { is_pipe }, serves_all: false }, 1, payload_bytes)
+    };
     Ok((file, begin))
 }
 

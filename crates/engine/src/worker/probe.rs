@@ -9,7 +9,7 @@ use crate::measure::LoopEnd;
 use crate::measure::callback::Inbox;
 use crate::measure::stream::{Even, Extent};
 use crate::proof::{self, Baseline, Claim, Observer};
-use crate::wire::{Begin, Report, Task, ToFollower};
+use crate::wire::{Begin, Report, Task, TaskReply, ToFollower};
 use std::ops::Range;
 use std::time::Duration;
 use tripmeter_abi::Variant;
@@ -49,12 +49,11 @@ pub(super) fn follow(
         observer.parked();
     }
     let mut arrived = Vec::new();
-    if begin.task == Task::Count {
-        arrived.push(follower.count(endpoint, inboxes, begin.first, None, Some(&mut observer))?);
-    } else {
-        let names_request = begin.task == Task::AnswerCalls;
+    if let TaskReply::Answer { names_request } = begin.task.reply {
         let answers = Answering { names_request, follower: follower.number(), ..Answering::default() };
         follower.answer(endpoint, inboxes, answers, Some(&mut observer))?;
+    } else {
+        arrived.push(follower.count(endpoint, inboxes, begin.first, None, Some(&mut observer))?);
     }
     follower.report(Report { arrived, evidence: Some(observer.finish()), ..Report::default() })
 }
@@ -116,14 +115,14 @@ fn prove(
     let begin =
         |task, observe| ToFollower::Begin(Begin { observe, ..Begin::new(task, session.sequence + 1, payload_bytes) });
     for other in &others {
-        leader.controls.ask(*other, &begin(Task::Count, false))?;
+        leader.controls.ask(*other, &begin(Task::COUNT, false))?;
     }
     let task =
-        if leader.job.sub_experiment.workload.reply == Reply::Nothing { Task::Count } else { leader.answer_task() };
+        if leader.job.sub_experiment.workload.reply == Reply::Nothing { Task::COUNT } else { leader.answer_task() };
     for follower in followers.clone() {
         leader.controls.ask(follower, &begin(task, true))?;
     }
-    let (answered, damaged) = if task == Task::Count {
+    let (answered, damaged) = if task == Task::COUNT {
         send(leader, session, &mut observer, plan, rest)?;
         (Err(observer), 0)
     } else {

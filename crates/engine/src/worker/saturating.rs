@@ -49,7 +49,7 @@ impl Driver for Saturating {
     fn prepare(&mut self, leader: &Leader, session: &Session<'_>, leg: &Leg) -> Result<PreparedLeg> {
         let LegEnd::Bounds { messages, duration_ns } = leg.end else { return Err(unprepared()) };
         let (first, mut memory) = (session.sequence + 1, None);
-        let mut begin = Begin::new(Task::Count, first, leg.payload_bytes);
+        let mut begin = Begin::new(Task::COUNT, first, leg.payload_bytes);
         let mut flow = flow(leader, leg, session.sequence);
         if leader.job.sub_experiment.one_way {
             // No message takes less than a nanosecond.

@@ -124,7 +124,7 @@ impl Driver for Scheduled<'_> {
         // Checks that there is memory for the latencies made at the end: a lack must show now, not then.
         let of_each = if is_call { 6 + u64::from(plan.one_way) } else { 6 * u64::from(followers) };
         drop(reserved::<u64>(messages.iter().sum::<u64>().saturating_mul(of_each), "values of latencies")?);
-        let task = if is_call { leader.answer_task() } else { Task::Note };
+        let task = if is_call { leader.answer_task() } else { Task::NOTE };
         // Size 0: messages of a recording have many sizes.
         let mut begin = Begin::new(task, session.sequence + 1, 0);
         let mut memory = None;
