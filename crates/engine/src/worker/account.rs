@@ -3,8 +3,8 @@
 use super::Error;
 use super::host_clocks::Clocks;
 use super::leader::Leader;
+use super::leg::ReportedLeg;
 use super::measured::Samples;
-use super::trial::ReportedLeg;
 use crate::clock::Timebase;
 use crate::delivery::{Delivered, KeptRate, Tally};
 use crate::files::{Files, Rows, field, tag};

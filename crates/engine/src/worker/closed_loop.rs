@@ -3,9 +3,10 @@
 use super::account::{Account, RowsOfLinks};
 use super::controls::Controls;
 use super::leader::{Leader, Session};
+use super::leg::{Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, RunningLeg, SentLeg};
 use super::measured::Samples;
 use super::patience::FollowerPatience;
-use super::trial::{Driver, Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, RunningLeg, SentLeg};
+use super::trial::Driver;
 use super::{Error, Result};
 use crate::lanes::{Lane, LoopSetting, RoundTrips};
 use crate::measure::notes::ArrivalMemory;

@@ -3,7 +3,8 @@
 use super::account::{Account, RowsOfLinks};
 use super::controls::Controls;
 use super::leader::{Leader, Session};
-use super::trial::{Driver, Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, SentLeg};
+use super::leg::{Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, SentLeg};
+use super::trial::Driver;
 use super::{Error, Result};
 use crate::delivery::is_missed;
 use crate::files::SampleStamps;

@@ -3,9 +3,10 @@
 use super::account::{Account, RowsOfLinks};
 use super::controls::Controls;
 use super::leader::{Leader, Session};
+use super::leg::{Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, SentLeg};
 use super::pool::{ThreadPool, look_ns};
 use super::threads::{LinkEnd, Work, run_parallel};
-use super::trial::{Driver, Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, SentLeg};
+use super::trial::Driver;
 use super::{Error, Result};
 use crate::clock::Timebase;
 use crate::delivery::{Delivered, Topic};

@@ -1,9 +1,9 @@
 //! Leader's threads that measure in parallel: their start, and their supervision until all have ended.
 
 use super::leader::Leader;
+use super::leg::{ReadyLeg, RunningLeg};
 use super::patience::SIGN_OF_LIFE;
 use super::pool::ThreadPool;
-use super::trial::{ReadyLeg, RunningLeg};
 use super::{Error, Result};
 use crate::lanes::Ended;
 use crate::measure::publish::{Sending, Shown};
