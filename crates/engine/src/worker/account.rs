@@ -178,11 +178,6 @@ impl Account {
         self.cut = self.cut.take().or_else(|| sent.cut.clone());
     }
 
-    /// Appends text to the reason of an early end.
-    pub(super) fn cut_also(&mut self, more: &str) {
-        self.cut = self.cut.take().map(|cut| cut.and(more));
-    }
-
     /// Adds messages or calls of a leg, to the last of all followers and to each of several. `late` has the answers to each
     /// client after the end of their call.
     pub(super) fn add(

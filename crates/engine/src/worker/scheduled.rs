@@ -220,7 +220,7 @@ impl Driver for Scheduled<'_> {
             Some(replay) => {
                 let played = all.topics.iter().zip(&replay.recording.topics);
                 let silent = played.filter(|(topic, _)| topic.sent.is_empty()).map(|(_, recorded)| recorded);
-                account.cut_also(&silent_topics(silent));
+                leg.sent.cut = leg.sent.cut.take().map(|cut| cut.and(&silent_topics(silent)));
                 account.add_recorded(&leg.clocks, (replay, begin), &all, &each, &late, rows);
             }
             None => account.add(&leg.clocks, &all, &each, &late, rows),

@@ -227,16 +227,14 @@ impl<'l, 's> TrialRunner<'l, 's> {
                     break;
                 }
             };
-            broken = reported.broken.take();
             if reported.sent.counted == 0 && is_first {
-                broken.map_or(Ok(()), Err)?;
+                reported.broken.map_or(Ok(()), Err)?;
                 return self.leader.check_stop().map(|()| None);
             }
             let is_sampled = matches!(whole.end, LegEnd::Bounds { .. });
-            if !is_sampled && reported.sent.counted * streams.len() as u64 > MANY_SAMPLES || broken.is_some() {
+            if !is_sampled && reported.sent.counted * streams.len() as u64 > MANY_SAMPLES || reported.broken.is_some() {
                 self.leader.controls.set_phase(WRITING);
             }
-            account.add_leg(&reported, has_other_process);
             let mut rows = None;
             if has_rows && self.allowed.warm_up != WarmUp::Inside {
                 self.leader.make_room()?;
@@ -245,7 +243,16 @@ impl<'l, 's> TrialRunner<'l, 's> {
                 let rows_of = self.leader.files.rows(base, whole.payload_bytes, begin);
                 rows = Some(RowsOfLinks::new(rows_of, &streams, &account));
             }
-            driver.account(&self.leader.controls, &mut reported, &mut account, rows.as_mut())?;
+            match driver.account(&self.leader.controls, &mut reported, &mut account, rows.as_mut()) {
+                Ok(()) => {}
+                Err(error) if is_first => return Err(error),
+                Err(error) => {
+                    broken = Some(error);
+                    break;
+                }
+            }
+            account.add_leg(&reported, has_other_process);
+            broken = reported.broken.take();
             let written = rows.map_or(Ok(()), RowsOfLinks::finish);
             let cut = |files: &crate::files::Files| lengths.iter().for_each(|lengths| files.cut(*lengths));
             written.inspect_err(|_| cut(&self.leader.files)).map_err(not_written(&folder))?;
