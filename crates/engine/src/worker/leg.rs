@@ -1,11 +1,11 @@
 //! A leg, one begin and one end of the followers, and its phases. Their order is checked by their types.
 
-use super::{Error, Result};
 use super::cap::warmup_end;
 use super::host_clocks::Clocks;
 use super::leader::Leader;
 use super::patience::{FollowerPatience, SIGN_OF_LIFE};
 use super::pool::Window;
+use super::{Error, Result};
 use crate::measure::Failure;
 use crate::measure::notes::ArrivalMemory;
 use crate::wire::{Begin, FromLeader, Report, ToFollower};
