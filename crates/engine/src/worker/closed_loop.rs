@@ -1,13 +1,13 @@
 //! Driver of round trips that follow each other, in the main thread.
 
+use super::Result;
 use super::account::{Account, RowsOfLinks};
 use super::controls::Controls;
 use super::leader::{Leader, Session};
-use super::leg::{Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, RunningLeg, SentLeg};
+use super::leg::{Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, RunningLeg, SentLeg, unprepared};
 use super::measured::Samples;
 use super::patience::FollowerPatience;
 use super::trial::Driver;
-use super::{Error, Result};
 use crate::lanes::{Lane, LoopSetting, RoundTrips};
 use crate::measure::notes::ArrivalMemory;
 use crate::measure::stamped::{STAMPS, StampLog};
@@ -73,10 +73,6 @@ impl Recipient {
             Recipient::Last => format!("one_way_{payload_bytes}_last"),
         }
     }
-}
-
-fn unprepared() -> Error {
-    Error::Failed("a leg was not prepared".to_owned())
 }
 
 impl Trips {

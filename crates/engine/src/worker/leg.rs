@@ -38,6 +38,11 @@ pub(super) enum LegEnd {
     Recording,
 }
 
+/// Error of a driver that was not prepared.
+pub(super) fn unprepared() -> Error {
+    Error::Failed("a leg was not prepared".to_owned())
+}
+
 pub(super) struct PreparedLeg {
     pub begin: Begin,
     /// Memory for arrivals, if they are noted.

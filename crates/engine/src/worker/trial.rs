@@ -15,7 +15,9 @@ use super::measured::{MANY_SAMPLES, MeasuredPayload};
 use super::reports::{self, FollowerReports};
 use super::search::search;
 use super::{Error, Result};
+use crate::files::Lengths;
 use crate::wire::WRITING;
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tripmeter_model::cut_short::CutShort;
@@ -206,7 +208,6 @@ impl<'l, 's> TrialRunner<'l, 's> {
         let streams = account.streams_of_links();
         // A reader of lines has no cost that is the logger's.
         let has_other_process = !self.leader.is_same_process() && self.allowed.reply != Reply::Lines;
-        let folder = self.leader.job.results.path.clone();
         let phase = match whole.end {
             LegEnd::Recording => "play the recording".to_owned(),
             _ => format!("measure {} bytes", whole.payload_bytes),
@@ -238,7 +239,8 @@ impl<'l, 's> TrialRunner<'l, 's> {
             let mut rows = None;
             if has_rows && self.allowed.warm_up != WarmUp::Inside {
                 self.leader.make_room()?;
-                lengths.get_or_insert(self.leader.files.lengths().map_err(not_written(&folder))?);
+                let now = self.leader.files.lengths();
+                lengths.get_or_insert(now.map_err(not_written(&self.leader.job.results.path))?);
                 let (base, begin) = (self.leader.job.timebase, reported.sent.begin);
                 let rows_of = self.leader.files.rows(base, whole.payload_bytes, begin);
                 rows = Some(RowsOfLinks::new(rows_of, &streams, &account));
@@ -254,8 +256,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
             account.add_leg(&reported, has_other_process);
             broken = reported.broken.take();
             let written = rows.map_or(Ok(()), RowsOfLinks::finish);
-            let cut = |files: &crate::files::Files| lengths.iter().for_each(|lengths| files.cut(*lengths));
-            written.inspect_err(|_| cut(&self.leader.files)).map_err(not_written(&folder))?;
+            self.or_cut(written, lengths)?;
             match rest {
                 Some(rest) if !account.is_cut() && broken.is_none() => left = rest,
                 _ => break,
@@ -266,13 +267,18 @@ impl<'l, 's> TrialRunner<'l, 's> {
             self.leader.check_stop()?;
         }
         let written = account.write_histograms(&mut self.leader.files, whole.payload_bytes);
-        let cut = |files: &crate::files::Files| lengths.iter().for_each(|lengths| files.cut(*lengths));
-        written.inspect_err(|_| cut(&self.leader.files)).map_err(not_written(&folder))?;
+        self.or_cut(written, lengths)?;
         let mut measured = account.close(broken.as_ref());
         if has_rows && measured.unwritten.is_none() {
             measured.trial.number = self.leader.files.next_trial();
         }
         Ok(Some(MeasuredTrial { broken, ..measured }))
+    }
+
+    /// Fails if files were not written, and cuts off what was written of the trial.
+    fn or_cut(&self, written: io::Result<()>, lengths: Option<Lengths>) -> Result<()> {
+        let cut = |_: &io::Error| lengths.iter().for_each(|lengths| self.leader.files.cut(*lengths));
+        written.inspect_err(cut).map_err(not_written(&self.leader.job.results.path))
     }
 
     /// Splits off the next leg: without raw samples there is room for some messages at a time.
