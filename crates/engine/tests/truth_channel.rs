@@ -141,7 +141,7 @@ fn a_stalled_sender_shows_in_the_response_of_every_message_that_waited_and_in_no
     assert_eq!(response.max, (STALL_NS - PERIOD_NS + SERVICE_NS) as f64);
     let counts = Counts { sent: COUNT as u64, received: COUNT as u64, ..Counts::default() };
     // All but the last of those that waited were late by more than a period.
-    assert_eq!((tally.counts(), tally.behind, tally.kept().rate_missed), (counts, 48, false));
+    assert_eq!((tally.counts(), tally.behind, tally.paces.kept().rate_missed), (counts, 48, false));
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl Outcome {
     fn tally(self) -> (Tally, Counts) {
         let period = self.topic.schedule.map_or(PERIOD_NS as f64, |times| times.period());
         let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::SAMPLES, TIMEOUT_NS, 1, period, 1);
-        tally.gap = self.topic.schedule.map_or(period, |times| times.gap());
+        tally.paces.gap = self.topic.schedule.map_or(period, |times| times.gap());
         let received = self.topic.arrived.iter().filter(|arrived| **arrived != NEVER).count() as u64;
         let damaged = self.topic.marks.iter().filter(|marks| **marks == DAMAGED).count() as u64;
         let arrived = Arrived { received, damaged, duplicated: self.duplicated, ..Arrived::default() };
@@ -214,7 +214,7 @@ fn a_stalled_call_shows_in_the_response_of_every_call_that_waited_and_in_its_own
     assert!(response.p90 > 30.0 * PERIOD_NS as f64 && service.p90 == SERVICE_NS as f64, "{response:?} {service:?}");
     let all = COUNT as u64;
     assert_eq!(counts, Counts { sent: all, received: all, ..Counts::default() });
-    assert_eq!((tally.behind, tally.kept().rate_missed), (49, false));
+    assert_eq!((tally.behind, tally.paces.kept().rate_missed), (49, false));
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn the_calls_of_a_burst_wait_for_those_before_them() {
     assert_eq!((lateness.min, lateness.max), (0.0, (3 * SERVICE_NS) as f64));
     assert_eq!(last - FIRST_NS, (all / SIZE - 1) * GAP_NS + 3 * SERVICE_NS, "the last burst begins when it is due");
     let offered_hz = SIZE as f64 * 1e9 / GAP_NS as f64;
-    let kept = tally.kept();
+    let kept = tally.paces.kept();
     assert!((kept.achieved_hz / offered_hz - 1.0).abs() < 1e-9 && !kept.rate_missed, "{kept:?}");
     assert_eq!(tally.behind, 0);
 }
@@ -250,7 +250,7 @@ fn bursts_that_take_longer_than_their_gap_fall_behind() {
     assert_eq!(outcome.times(), (0..COUNT).map(expected).collect::<Vec<_>>());
     let behind = (0..COUNT as u64).filter(|index| index * SERVICE_NS - due(*index) > 2 * SERVICE_NS).count();
     let (tally, _) = outcome.tally();
-    let kept = tally.kept();
+    let kept = tally.paces.kept();
     assert!(kept.rate_missed && tally.behind == behind as u64, "{kept:?} {behind}");
     assert!((kept.achieved_hz * SERVICE_NS as f64 / 1e9 - 1.0).abs() < 0.02, "one call after the other: {kept:?}");
 }
@@ -332,7 +332,7 @@ fn lost_requests_and_answers_come_out_as_exactly_so_many_time_outs_and_make_the_
             let (tally, counts) = Run { wait, ..run }.calls().tally();
             let all = COUNT as u64;
             let expected = Counts { sent: all, received: all - 3, lost: 3, ..Counts::default() };
-            assert_eq!((counts, tally.kept().rate_missed), (expected, true), "{side}, {wait}");
+            assert_eq!((counts, tally.paces.kept().rate_missed), (expected, true), "{side}, {wait}");
         }
     }
 }
