@@ -123,7 +123,7 @@ const fn allowed(reply: Reply, loads: &'static [LoadKind], axes: &'static [Axis]
     let histograms = match reply {
         Reply::Answer => "Round trips",
         Reply::Call => "Round trips (rtt) of the calls",
-        Reply::Nothing => "Latencies one way",
+        Reply::Nothing => "One-way latencies",
         Reply::Lines => "Calls",
     };
     AllowedWorkload { reply, end: TrialEnd::Samples, loads, axes, histograms: Some(histograms) }

@@ -73,7 +73,7 @@ impl MachineObservations<'_> {
         let mut others = self.online();
         others.retain(|cpu| !self.cpus.contains(cpu));
         if fix.contains("OTHERS") && others.is_empty() {
-            return "stop what else runs, or take a machine with more CPUs".to_owned();
+            return "stop other programs, or use a machine with more CPUs".to_owned();
         }
         let fix = fix.replace(topology::ISOLATE, &topology::isolate(self.cpus, !others.is_empty()));
         fix.replace("CPUS", &parse::written(self.cpus)).replace("OTHERS", &parse::written(&others))
