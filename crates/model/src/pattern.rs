@@ -143,7 +143,7 @@ const fn allowed(reply: Reply, loads: &'static [LoadKind], axes: &'static [Axis]
     let histograms = match reply {
         Reply::Answer => "Round trips",
         Reply::Call => "Round trips (rtt) of the calls",
-        Reply::Nothing => "Latencies one way",
+        Reply::Nothing => "One-way latencies",
         Reply::Lines => "Calls",
     };
     let warm_up = match reply {

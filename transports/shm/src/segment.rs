@@ -129,7 +129,7 @@ impl Segment {
             .map_err(|error| Error::os(&format!("reading the size of shared memory '{name}'"), error))?
             .len();
         let foreign =
-            || Error::failed(format!("shared memory '{name}' ({length} bytes) is no segment of this version"));
+            || Error::failed(format!("shared memory '{name}' ({length} bytes) is not a segment of this version"));
         if length < PAGE {
             return Err(foreign());
         }
@@ -275,7 +275,7 @@ impl Drop for Segment {
 
 fn shm_name(name: &str) -> Result<CString> {
     CString::new(format!("/{name}"))
-        .map_err(|_| Error::new(Status::Invalid, format!("'{}' is no name of shared memory", name.escape_debug())))
+        .map_err(|_| Error::new(Status::Invalid, format!("'{}' is not a name of shared memory", name.escape_debug())))
 }
 
 /// Allocates the pages now, so that a full /dev/shm is an error here and not a fatal signal later.

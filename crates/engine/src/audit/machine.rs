@@ -115,7 +115,7 @@ fn put_in(observed: &MachineObservations<'_>, fix: &str) -> String {
     let mut others = observed.online();
     others.retain(|cpu| !observed.cpus.contains(cpu));
     if fix.contains("OTHERS") && others.is_empty() {
-        return "stop what else runs, or take a machine with more CPUs".to_owned();
+        return "stop other programs, or use a machine with more CPUs".to_owned();
     }
     let fix = fix.replace(topology::ISOLATE, &topology::isolate(observed.cpus, !others.is_empty()));
     fix.replace("CPUS", &parse::written(observed.cpus)).replace("OTHERS", &parse::written(&others))

@@ -40,12 +40,12 @@ pub fn fits_recording(common: &Common) -> Result<(), Problem> {
     if !matches!(pattern, Pattern::Channel | Pattern::Rpc) {
         return Err(Problem::RecordingPattern(pattern));
     }
-    const TIMES: &str = "messages are sent at their recorded times (--speed plays them faster or slower)";
+    const TIMES: &str = "messages are sent at their recorded times (--speed changes the speed)";
     const EXTENT: &str = "every message of it is sent once (--time-cap ends it early)";
     let given = [
         ("payloads (--payloads)", common.payloads.is_some(), "messages have their recorded sizes"),
         ("rate (--rate)", common.rate.is_some(), TIMES),
-        ("topics (--topics)", common.topics.is_some(), "it has topics of its own"),
+        ("topics (--topics)", common.topics.is_some(), "it has its own topics"),
         ("publishers (--publishers)", common.publishers.is_some(), "each of its topics has one"),
         ("clients (--clients)", common.clients.is_some(), "each of its topics is a client"),
         ("mode (--mode)", common.mode.is_some(), TIMES),

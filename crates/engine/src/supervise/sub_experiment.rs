@@ -330,15 +330,15 @@ impl ProcessGroup {
         if self.movement.stood(now) > standing {
             let seconds = standing.as_secs();
             return Some(LeaderOutcome::Killed(format!(
-                "the leader of '{transport}' says that it lives, but has sent nothing for {seconds} s while it was to {phase}; \
-                 it was killed"
+                "the leader of '{transport}' made no progress for {seconds} s, although it reported signs of life, \
+                 while it was to {phase}; it was killed"
             )));
         }
         let lasting = longest_payload(run.plan, &self.plan).saturating_add(standing).saturating_add(writing);
         (self.movement.lasted(now) > lasting).then(|| {
             LeaderOutcome::Killed(format!(
-                "the leader of '{transport}' does not come to the end of its payload: it says that it goes on, {} s after \
-                 its begin (limit {} s by the plan's time cap or samples) while it was to {phase}; it was killed",
+                "the leader of '{transport}' does not finish its payload: it still reports progress after {} s (limit \
+                 {} s by the plan's time cap or samples) while it was to {phase}; it was killed",
                 self.movement.lasted(now).as_secs(),
                 lasting.as_secs()
             ))
@@ -366,8 +366,8 @@ impl ProcessGroup {
             let (seconds, limit) = (silence.as_secs(), watchdog.as_secs());
             let (what, remedy) = match cpu_wait.is_starved() {
                 true => (
-                    "gets no CPU: it is ready to run, with",
-                    "end what loads the CPUs, or give it others (--leader-cpu)",
+                    "gets no CPU: it is ready to run, but gave",
+                    "stop what loads the CPUs, or give it others (--leader-cpu)",
                 ),
                 false => ("hangs:", "fix the transport, or leave it out"),
             };
@@ -397,8 +397,8 @@ impl ProcessGroup {
         Some(LeaderOutcome::Killed(match word {
             Some(why) => format!("transport '{transport}' failed to {phase}: {who} failed: {why}"),
             None if phase == CLOSING && !self.followers[*index].was_signalled() => format!(
-                "the leader of '{transport}' does not come back from closing, {} s after {who} had ended as it should; it \
-                 was killed; what was measured before is kept",
+                "the leader of '{transport}' still had not closed {} s after {who} had ended as it should; it was \
+                 killed; what was measured before is kept",
                 ended.elapsed().as_secs()
             ),
             None => format!("{who} ended while the leader was to {phase}"),
@@ -433,8 +433,8 @@ impl ProcessGroup {
                     ([&result.transport_version, &result.system_version], [&transport_version, &system_version]);
                 if !result.cells.is_empty() && before != now {
                     return Some(LeaderOutcome::Killed(format!(
-                        "transport '{}' is of version {} now, and was {} when its first payloads were measured; install that, \
-                         or measure again in another folder (-o)",
+                        "transport '{}' has version {} now, but had {} when its first payloads were measured; install \
+                         that, or measure again in another folder (-o)",
                         self.transport,
                         now.map(String::as_str).join(" of "),
                         before.map(String::as_str).join(" of ")
@@ -445,7 +445,7 @@ impl ProcessGroup {
             }
             FromLeader::Broken(why) => self.broken = Some(why),
             FromLeader::AttemptAccess(_) if std::mem::replace(&mut self.has_attempted_access, true) => {
-                return Some(LeaderOutcome::Killed("the leader asks twice for unauthorized peers".to_owned()));
+                return Some(LeaderOutcome::Killed("the leader asked for unauthorized peers twice".to_owned()));
             }
             FromLeader::AttemptAccess(attempts) => {
                 let (environment, log) = (&self.plan.environment, self.log.file());
@@ -498,7 +498,7 @@ impl ProcessGroup {
                 run.add_process(activity);
             }
             FromLeader::Used(_) => {
-                return Some(LeaderOutcome::Killed("the leader tells twice what it used".to_owned()));
+                return Some(LeaderOutcome::Killed("the leader reported its resource use twice".to_owned()));
             }
             FromLeader::Done => return Some(LeaderOutcome::Done),
             FromLeader::Interrupted => return Some(LeaderOutcome::Interrupted),
@@ -537,7 +537,7 @@ impl ProcessGroup {
         });
         if cells.len() >= planned {
             return Some(LeaderOutcome::Killed(format!(
-                "the leader reports more than the {planned} payloads of the plan"
+                "the leader reported more payloads than the {planned} of the plan"
             )));
         }
         let is_too_often = cell.earlier_attempts.len() + usize::from(again) >= attempts;
@@ -546,7 +546,7 @@ impl ProcessGroup {
             return Some(LeaderOutcome::Killed(error.to_string()));
         }
         if is_too_often {
-            let why = format!("the leader measures a payload more often than the {attempts} attempts of the plan");
+            let why = format!("the leader measured a payload more often than the plan's {attempts} attempts");
             return Some(LeaderOutcome::Killed(why));
         }
         (run.watch)(&if again { Event::PayloadAgain(cell) } else { Event::PayloadFinished(cell) });
