@@ -13,8 +13,8 @@ use crate::signals::{signals_end_us, stop_on_signals};
 use asked::FleetAsked;
 use measure::{FETCHED, measure};
 use serde_json::json;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 use tripmeter_analysis::Selection;
 use tripmeter_engine::results::{dated, holds_nothing};
 use tripmeter_model::bounds::MOST_BYTES;
@@ -118,14 +118,19 @@ fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Resu
         }
         job.state = FleetState::Measured;
     }
-    // Nobody unpacks anything there while this process holds the lock.
-    for entry in fs::read_dir(handle.at("")?).map_err(failed)?.filter_map(Result::ok) {
+    remove_unpacked(handle).map_err(failed)?;
+    Ok(fleet)
+}
+
+/// Removes what was being unpacked when an earlier process ended. Nobody unpacks anything there while this one holds the lock.
+fn remove_unpacked(handle: &FolderHandle) -> io::Result<()> {
+    for entry in fs::read_dir(handle.at("")?)?.filter_map(Result::ok) {
         let is_left = entry.file_name().as_encoded_bytes().starts_with(FETCHED.as_bytes());
         if is_left && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            fs::remove_dir_all(entry.path()).map_err(failed)?;
+            fs::remove_dir_all(entry.path())?;
         }
     }
-    Ok(fleet)
+    Ok(())
 }
 
 fn earlier(file: &Path) -> Result<Fleet, CliError> {
