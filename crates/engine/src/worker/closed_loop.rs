@@ -26,9 +26,9 @@ use tripmeter_model::plan::{Instrument, Raw};
 
 /// One message in flight over the first link, to all followers.
 #[derive(Default)]
-pub(super) struct ClosedLoop(Option<Trips>);
+pub(super) struct ClosedLoop(Option<ClosedTrips>);
 
-struct Trips {
+struct ClosedTrips {
     warm: Recorder,
     samples: Recorder,
     trips: RoundTrips,
@@ -75,7 +75,7 @@ impl Recipient {
     }
 }
 
-impl Trips {
+impl ClosedTrips {
     /// Records until the recorder is full, the leg is over, or a failure. Gives signs of life, with the number of samples if
     /// `counts`.
     fn fill(
@@ -152,7 +152,8 @@ impl Driver for ClosedLoop {
             begin.arrivals = Some(ArrivalPlace::Leader(stamps.follower.place()));
             begin.most = stamps.follower.counts().to_vec();
         }
-        self.0 = Some(Trips { warm, samples, trips, rows: Vec::new(), before: sequence, warmed: sequence, stamps });
+        self.0 =
+            Some(ClosedTrips { warm, samples, trips, rows: Vec::new(), before: sequence, warmed: sequence, stamps });
         // The leader counts: after a failure, followers have nothing to add.
         let patience = FollowerPatience::ANSWER;
         Ok(PreparedLeg { begin, memory, patience, patience_after_failure: None })

@@ -26,7 +26,7 @@ const DRAINING: Duration = Duration::from_millis(2);
 /// Interval between interruptions of a thread that must end.
 const STOPPING: Duration = Duration::from_nanos(TAKE_TIMEOUT_NS);
 
-pub(super) type Work<'a> = Box<dyn FnOnce(u64) -> Ended<LinkEnd> + Send + 'a>;
+pub(super) type LinkWork<'a> = Box<dyn FnOnce(u64) -> Ended<LinkEnd> + Send + 'a>;
 
 /// End of the messages or calls of one link.
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ pub(super) fn run_parallel(
     ready: ReadyLeg,
     pool: &ThreadPool,
     sending: &[Sending],
-    works: Vec<Work<'_>>,
+    works: Vec<LinkWork<'_>>,
 ) -> Result<Parallel> {
     let (base, start, count) = (leader.job.timebase, &AtomicU64::new(0), works.len() as u64);
     std::thread::scope(|scope| {

@@ -24,7 +24,7 @@ use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::pattern::{AllowedWorkload, TrialEnd, WarmUp, facts};
+use tripmeter_model::pattern::{AllowedWorkload, TrialEnd, WarmUpPlan, facts};
 use tripmeter_model::plan::Instrument;
 use tripmeter_model::trial::Trial;
 use tripmeter_model::workload::Reply;
@@ -88,7 +88,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
         let recorded = plan.workload.recorded.map_or(0, |recorded| recorded.messages);
         let (begun, capped) = (Instant::now(), cap::capped(self.leader));
         let mut measured = MeasuredPayload::default();
-        if let WarmUp::Once { hz } = self.allowed.warm_up {
+        if let WarmUpPlan::Once { hz } = self.allowed.warm_up {
             let load = OfferedLoad::Rate { hz };
             self.warm_up(driver, Leg { payload_bytes, load, end, capped }, &mut measured)?;
         }
@@ -126,7 +126,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
             LegEnd::Bounds { .. } => measured.samples,
             LegEnd::Recording => recorded,
         };
-        if self.allowed.warm_up != WarmUp::Inside {
+        if self.allowed.warm_up != WarmUpPlan::Inside {
             measured.duration_ns = begun.elapsed().as_nanos() as u64;
         }
         Ok(measured)
@@ -162,7 +162,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
         leg: Leg,
         measured: &mut MeasuredPayload,
     ) -> Result<Option<MeasuredTrial>> {
-        if self.allowed.warm_up == WarmUp::AtLoad {
+        if self.allowed.warm_up == WarmUpPlan::AtLoad {
             self.warm_up(driver, leg, measured)?;
         }
         match leg.load {
@@ -237,7 +237,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
                 self.leader.controls.set_phase(WRITING);
             }
             let mut rows = None;
-            if has_rows && self.allowed.warm_up != WarmUp::Inside {
+            if has_rows && self.allowed.warm_up != WarmUpPlan::Inside {
                 self.leader.make_room()?;
                 let now = self.leader.files.lengths();
                 lengths.get_or_insert(now.map_err(not_written(&self.leader.job.results.path))?);
@@ -284,7 +284,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
     /// Splits off the next leg: without raw samples there is room for some messages at a time.
     fn split(&self, left: LegEnd, load: OfferedLoad) -> (LegEnd, Option<LegEnd>) {
         let LegEnd::Messages(messages) = left else { return (left, None) };
-        if !self.leader.job.raw.is_none() || self.allowed.warm_up == WarmUp::Inside {
+        if !self.leader.job.raw.is_none() || self.allowed.warm_up == WarmUpPlan::Inside {
             return (left, None);
         }
         let workload = &self.leader.job.sub_experiment.workload;
