@@ -6,7 +6,7 @@ use super::echo;
 use super::echo::EchoSetting;
 use super::stamps::Stamps;
 use super::trips::{StoredSamples, Trips};
-use super::{Failure, LoopEnd, Shared, Tap};
+use super::{Failure, LoopEnd, LoopSetting, Shared, Tap};
 use crate::clock::Clock;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -182,12 +182,12 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
 
     fn handle(&mut self, message: &Message) {
         self.trips.link.seen(message);
-        let (sequence, length, touch) = (self.trips.sequence, self.trips.length, self.trips.touch);
+        let (sequence, length, touch) = (self.trips.state.sequence, self.trips.state.length, self.trips.setting.touch);
         if self.is_over {
-            self.trips.answers.step(message, sequence + 1, length, touch);
+            self.trips.state.answers.step(message, sequence + 1, length, touch);
             return;
         }
-        match self.trips.answers.step(message, sequence, length, touch) {
+        match self.trips.state.answers.step(message, sequence, length, touch) {
             TripStep::Answered => {
                 let stamp = self.trips.clock.now();
                 self.samples[self.stored] = stamp - self.previous;
@@ -207,7 +207,7 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
         let now = self.trips.clock.now();
         if self.is_over {
         } else if shared.stop.load(Relaxed) || shared.is_capped(now) {
-            self.trips.answers.abandon(self.trips.sequence);
+            self.trips.state.answers.abandon(self.trips.state.sequence);
             self.finish(Ok(shared.early_end()));
         } else if shared.peer_gone.load(Relaxed) {
             self.finish(Err(Failure::PeerGone));
@@ -219,7 +219,6 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
 
 /// Makes round trips as [`Trips::run`] does, under wait `callback`.
 pub fn trips<L: Link, C: Clock, A: Answers, const ON: bool>(
-    inbox: &Inbox,
     trips: &mut Trips<'_, L, C, A, ON>,
     samples: &mut [u64],
     deadline: u64,
@@ -227,9 +226,9 @@ pub fn trips<L: Link, C: Clock, A: Answers, const ON: bool>(
     if samples.is_empty() {
         return (0, Ok(LoopEnd::Full));
     }
-    let shared = trips.shared;
-    let pause = Duration::from_nanos(trips.loss_timeout_ns / 4).min(LONGEST_PAUSE);
-    trips.rows.clear();
+    let LoopSetting { inbox, shared, .. } = trips.setting;
+    let pause = Duration::from_nanos(trips.setting.loss_timeout_ns / 4).min(LONGEST_PAUSE);
+    trips.state.rows.clear();
     let previous = trips.begin_row(0);
     let waiter = std::thread::current();
     let mut chain = Chain { trips, samples, stored: 0, previous, deadline, end: None, is_over: false, waiter };
@@ -252,11 +251,11 @@ pub fn trips<L: Link, C: Clock, A: Answers, const ON: bool>(
 }
 
 /// Drains as [`Trips::drain`] does, under wait `callback`.
-pub fn drain<L: Link, C: Clock, A: Answers, const ON: bool>(inbox: &Inbox, trips: &mut Trips<'_, L, C, A, ON>) {
+pub fn drain<L: Link, C: Clock, A: Answers, const ON: bool>(trips: &mut Trips<'_, L, C, A, ON>) {
     let handle = |trips: &mut &mut Trips<'_, L, C, A, ON>, message: &Message| {
-        trips.answers.step(message, trips.sequence + 1, trips.length, trips.touch);
+        trips.state.answers.step(message, trips.state.sequence + 1, trips.state.length, trips.setting.touch);
     };
-    let mut state = trips;
+    let (inbox, mut state) = (trips.setting.inbox, trips);
     inbox.serve(&mut state, handle, |_| std::thread::sleep(Duration::from_millis(5)));
 }
 
@@ -298,11 +297,16 @@ pub fn echo<L: Link, S: Stamps, const ON: bool>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Timebase;
     use crate::measure::Tracker;
+    use crate::measure::ledger::Single;
+    use crate::measure::notes::NoNotes;
     use crate::measure::sink::Sink;
     use crate::measure::stamps::NoStamps;
+    use crate::measure::trips::TripState;
     use crate::message::{Header, Kind, TouchLimit};
     use std::ptr::null_mut;
+    use tripmeter_abi::Wait;
     use tripmeter_transport_inmem::{FakeClock, Script, scripted};
 
     struct Still;
@@ -311,6 +315,11 @@ mod tests {
         fn now(&self) -> u64 {
             0
         }
+    }
+
+    fn setting<'a>(inbox: &'a Inbox, shared: &'a Shared) -> LoopSetting<'a> {
+        let (timebase, touch, wait) = (Timebase::NANOSECONDS, TouchLimit::NONE, Wait::Callback);
+        LoopSetting { timebase, touch, wait, loss_timeout_ns: 1, inbox, shared }
     }
 
     #[test]
@@ -323,12 +332,12 @@ mod tests {
             let callback = inbox.callback();
             // SAFETY: the inbox lives, and what is no message is not touched.
             unsafe { (callback.function)(callback.context, bad) };
-            let link = || scripted(Script::new(tripmeter_abi::Wait::Block, 0, &[]).unwrap(), FakeClock::default());
+            let link = || scripted(Script::new(Wait::Block, 0, &[]).unwrap(), FakeClock::default());
             let shared = Shared::default();
+            let setting = setting(&inbox, &shared);
             let mut first = link();
-            let mut round_trips = Trips::new(Tap::off(&mut first), Still, Tracker::default(), &shared, (1, 1), 0);
-            round_trips.begin(16);
-            let (_, ended) = trips(&inbox, &mut round_trips, &mut [0; 4], u64::MAX);
+            let state = TripState::begin(Tracker::default(), 0, 16);
+            let (_, ended) = trips(&mut Trips::new(Tap::off(&mut first), Still, setting, state), &mut [0; 4], u64::MAX);
             let mut answering = link();
             let answered = echo(
                 &inbox,
@@ -339,8 +348,8 @@ mod tests {
                 || (),
             );
             let mut counting = link();
-            let mut watch = Tap::off(&mut counting);
-            let counted = Sink::new(&mut watch, Still, &shared, 1).run_called_back(&inbox, || ());
+            let ledger = Single::new(1, &shared, NoNotes);
+            let counted = Sink::new(Tap::off(&mut counting), Still, setting, ledger).receive(|| ());
             for failure in [ended.unwrap_err(), answered.unwrap_err(), counted.unwrap_err()] {
                 assert!(
                     failure.to_string().contains("`on_message` was called with a message that is NULL"),
@@ -361,10 +370,10 @@ mod tests {
 
     #[test]
     fn an_answer_that_comes_after_the_end_begins_no_trip() {
-        let script = Script::new(tripmeter_abi::Wait::Block, 0, &[]).unwrap();
+        let script = Script::new(Wait::Block, 0, &[]).unwrap();
         let (mut link, shared) = (scripted(script, FakeClock::default()), Shared::default());
-        let mut trips = Trips::new(Tap::off(&mut link), Still, Tracker::default(), &shared, (1, 1), 0);
-        trips.begin(16);
+        let (inbox, state) = (Inbox::default(), TripState::begin(Tracker::default(), 0, 16));
+        let mut trips = Trips::new(Tap::off(&mut link), Still, setting(&inbox, &shared), state);
         let (mut samples, waiter) = ([0; 4], std::thread::current());
         let (trips, samples, deadline) = (&mut trips, &mut samples[..], u64::MAX);
         let mut chain = Chain { trips, samples, stored: 0, previous: 0, deadline, end: None, is_over: false, waiter };
@@ -374,7 +383,10 @@ mod tests {
         assert!(matches!(chain.end.take(), Some(Ok(LoopEnd::Stopped))));
         let header = Header::new(1, Kind::Pong, 16);
         chain.handle(&Message { data: (&raw const header).cast(), length: 16, token: null_mut() });
-        assert_eq!((chain.trips.sequence, chain.stored), (1, 0));
-        assert_eq!((chain.trips.answers.abandoned(), chain.trips.answers.counts()), (1, Default::default()));
+        assert_eq!((chain.trips.state.sequence, chain.stored), (1, 0));
+        assert_eq!(
+            (chain.trips.state.answers.abandoned(), chain.trips.state.answers.counts()),
+            (1, Default::default())
+        );
     }
 }
