@@ -6,7 +6,6 @@ use crate::clock::{Clock, with_clock};
 use crate::measure::answers::Answers;
 use crate::measure::calls::{CallPlan, Called, Client, Made, called_back};
 use crate::measure::delayed::Delayed;
-use crate::measure::echo::EchoSetting;
 use crate::measure::ledger::{Ledger, SeveralPublishers, Single};
 use crate::measure::logging::{LogCaller, Logging};
 use crate::measure::notes::{Arrival, ArrivalLog, NoNotes, Notes};
@@ -40,8 +39,18 @@ fn with_trips<'a, L: Link, C: Clock, A: Answers + Default, R, const ON: bool>(
     done
 }
 
-fn answering(setting: &LoopSetting<'_>) -> EchoSetting {
-    EchoSetting { timeout_ns: setting.loss_timeout_ns, touch: setting.touch }
+fn make_trips<L: Link, C: Clock, A: Answers + Default, const ON: bool>(
+    link: Tap<'_, L, ON>,
+    clock: C,
+    setting: LoopSetting<'_>,
+    state: &mut TripState<A>,
+    samples: &mut [u64],
+    deadline: u64,
+) -> StoredSamples {
+    with_trips(link, clock, setting, state, |trips| match setting.wait {
+        Wait::Callback => callback::trips(trips, samples, deadline),
+        Wait::Poll | Wait::Block => trips.run(samples, deadline),
+    })
 }
 
 /// Ledger that is turned into its result at the end.
@@ -98,19 +107,6 @@ impl<L: Link> Lane for L {
         deadline: u64,
         observer: Option<&mut Observer>,
     ) -> StoredSamples {
-        fn run<L: Link, C: Clock, A: Answers + Default, const ON: bool>(
-            link: Tap<'_, L, ON>,
-            clock: C,
-            setting: LoopSetting<'_>,
-            state: &mut TripState<A>,
-            samples: &mut [u64],
-            deadline: u64,
-        ) -> StoredSamples {
-            with_trips(link, clock, setting, state, |trips| match setting.wait {
-                Wait::Callback => callback::trips(trips, samples, deadline),
-                Wait::Poll | Wait::Block => trips.run(samples, deadline),
-            })
-        }
         fn observed<L: Link, C: Clock, A: Answers + Default>(
             link: &mut L,
             clock: C,
@@ -124,9 +120,9 @@ impl<L: Link> Lane for L {
                 Some(observer) => {
                     setting.touch = TouchLimit::FULL;
                     // The path proof is not measured: one compiled loop serves all clocks.
-                    run(Tap::on(link, observer), setting.timebase, setting, state, samples, deadline)
+                    make_trips(Tap::on(link, observer), setting.timebase, setting, state, samples, deadline)
                 }
-                None => run(Tap::off(link), clock, setting, state, samples, deadline),
+                None => make_trips(Tap::off(link), clock, setting, state, samples, deadline),
             }
         }
         with_clock!(setting.timebase.source, clock => match trips {
@@ -147,11 +143,8 @@ impl<L: Link> Lane for L {
         setting.touch = TouchLimit::NONE;
         let clock = setting.timebase;
         let mut link = Stamped::new(self, clock, stamps);
-        let is_called_back = setting.wait == Wait::Callback;
-        let (stored, end) = with_trips(Tap::off(&mut link), clock, setting, state, |trips| {
-            if is_called_back { callback::trips(trips, samples, deadline) } else { trips.run(samples, deadline) }
-        });
-        if is_called_back {
+        let (stored, end) = make_trips(Tap::off(&mut link), clock, setting, state, samples, deadline);
+        if setting.wait == Wait::Callback {
             stamps::ends(&state.rows, &samples[..stored]).for_each(|(sequence, at)| stamps.called_back(sequence, at));
         }
         (stored, end)
@@ -315,28 +308,29 @@ impl<L: Link> Lane for L {
             mut stamps: impl Stamps,
             listening: &mut dyn FnMut(),
         ) -> Result<(), Failure> {
-            let (shared, how) = (setting.shared, answering(&setting));
             if setting.wait == Wait::Callback {
-                return callback::echo(setting.inbox, link, shared, how, &mut stamps, listening);
+                return callback::echo(link, setting, &mut stamps, listening);
             }
             listening();
-            echo::run(link, shared, how, &mut stamps)
+            echo::run(link, setting, &mut stamps)
         }
         fn with_names<L: Link, const ON: bool>(
             link: &mut Tap<'_, L, ON>,
             setting: LoopSetting<'_>,
-            answers: &Answering<'_>,
+            (names_request, follower): (bool, Option<u32>),
+            stamps: impl Stamps,
             listening: &mut dyn FnMut(),
         ) -> Result<(), Failure> {
-            match answers.follower {
-                _ if answers.names_request => run(link, setting, Requests(NoStamps), listening),
-                Some(follower) => run(link, setting, Numbered { follower, stamps: NoStamps }, listening),
-                None => run(link, setting, NoStamps, listening),
+            match follower {
+                _ if names_request => run(link, setting, Requests(stamps), listening),
+                Some(follower) => run(link, setting, Numbered { follower, stamps }, listening),
+                None => run(link, setting, stamps, listening),
             }
         }
+        let names = (answers.names_request, answers.follower);
         if let Some(observer) = observer {
             setting.touch = TouchLimit::FULL;
-            return with_names(&mut Tap::on(self, observer), setting, &answers, listening);
+            return with_names(&mut Tap::on(self, observer), setting, names, NoStamps, listening);
         }
         if let Some(mut log) = answers.stamps {
             setting.touch = TouchLimit::NONE;
@@ -352,14 +346,9 @@ impl<L: Link> Lane for L {
                 let link = &mut Delayed { link: self, clock, ticks };
                 run(&mut Tap::off(link), setting, NoStamps, listening)
             }),
-            None => with_names(&mut Tap::off(self), setting, &answers, listening),
+            None => with_names(&mut Tap::off(self), setting, names, NoStamps, listening),
             Some((first, log)) => with_clock!(setting.timebase.source, clock => {
-                let (link, stamps) = (&mut Tap::off(self), Kept { clock, first, log });
-                match answers.follower {
-                    _ if answers.names_request => run(link, setting, Requests(stamps), listening),
-                    Some(follower) => run(link, setting, Numbered { follower, stamps }, listening),
-                    None => run(link, setting, stamps, listening),
-                }
+                with_names(&mut Tap::off(self), setting, names, Kept { clock, first, log }, listening)
             }),
         }
     }
@@ -420,15 +409,14 @@ pub(super) struct AllLinks<'a, L>(pub &'a mut [L]);
 
 impl<L: Link> Turns for AllLinks<'_, L> {
     fn answer(&mut self, setting: LoopSetting<'_>, kept: Vec<(u64, ArrivalLog<'_>)>) -> Result<(), Failure> {
-        let (shared, how) = (setting.shared, answering(&setting));
         if kept.is_empty() {
             let mut stamps: Vec<_> = self.0.iter().map(|_| Requests(NoStamps)).collect();
-            echo::take_turns(self.0, shared, how, &mut stamps)
+            echo::take_turns(self.0, setting, &mut stamps)
         } else {
             with_clock!(setting.timebase.source, clock => {
                 let kept = kept.into_iter().map(|(first, log)| Requests(Kept { clock, first, log }));
                 let mut stamps: Vec<_> = kept.collect();
-                echo::take_turns(self.0, shared, how, &mut stamps)
+                echo::take_turns(self.0, setting, &mut stamps)
             })
         }
     }

@@ -3,7 +3,6 @@
 
 use super::answers::{Answers, TripStep};
 use super::echo;
-use super::echo::EchoSetting;
 use super::stamps::Stamps;
 use super::trips::{StoredSamples, Trips};
 use super::{Failure, LoopEnd, LoopSetting, Shared, Tap};
@@ -261,24 +260,24 @@ pub fn drain<L: Link, C: Clock, A: Answers, const ON: bool>(trips: &mut Trips<'_
 
 /// Answers as [`echo::run`] does, under wait `callback`; calls `listening` once no message can get lost.
 pub fn echo<L: Link, S: Stamps, const ON: bool>(
-    inbox: &Inbox,
     link: &mut Tap<'_, L, ON>,
-    shared: &Shared,
-    how: EchoSetting,
+    setting: LoopSetting<'_>,
     stamps: &mut S,
     listening: impl FnOnce(),
 ) -> Result<(), Failure> {
     struct AnswerState<'a, 'w, L, S, const ON: bool> {
         link: &'a mut Tap<'w, L, ON>,
-        how: EchoSetting,
+        setting: LoopSetting<'a>,
         stamps: &'a mut S,
         result: Result<(), Failure>,
     }
-    let mut state = AnswerState { link, how, stamps, result: Ok(()) };
+    let LoopSetting { inbox, shared, .. } = setting;
+    let mut state = AnswerState { link, setting, stamps, result: Ok(()) };
     let handle = |state: &mut AnswerState<'_, '_, L, S, ON>, message: &Message| {
         state.link.seen(message);
         if state.result.is_ok() {
-            state.result = echo::answer(state.link, message, state.how, state.stamps);
+            let LoopSetting { loss_timeout_ns, touch, .. } = state.setting;
+            state.result = echo::answer(state.link, message, loss_timeout_ns, touch, state.stamps);
         }
     };
     inbox.serve(&mut state, handle, |turns| {
@@ -339,14 +338,7 @@ mod tests {
             let state = TripState::begin(Tracker::default(), 0, 16);
             let (_, ended) = trips(&mut Trips::new(Tap::off(&mut first), Still, setting, state), &mut [0; 4], u64::MAX);
             let mut answering = link();
-            let answered = echo(
-                &inbox,
-                &mut Tap::off(&mut answering),
-                &shared,
-                EchoSetting { timeout_ns: 1, touch: TouchLimit::NONE },
-                &mut NoStamps,
-                || (),
-            );
+            let answered = echo(&mut Tap::off(&mut answering), setting, &mut NoStamps, || ());
             let mut counting = link();
             let ledger = Single::new(1, &shared, NoNotes);
             let counted = Sink::new(Tap::off(&mut counting), Still, setting, ledger).receive(|| ());
