@@ -9,9 +9,9 @@ mod round_trips;
 
 pub use crate::measure::LoopSetting;
 use crate::measure::callback::Inbox;
-pub use crate::measure::logging::Logging;
-pub use crate::measure::stream::{Flow, Spaced};
-pub use lane::{Answering, Calls, Ended, Lane, Publication, Published, Received, Receiving, Turns};
+pub use lane::{
+    Answering, Calls, Ended, Flow, Lane, Logging, Publication, Published, Received, Receiving, Spaced, Turns,
+};
 use link::AllLinks;
 pub use round_trips::RoundTrips;
 use tripmeter_abi::{DaemonCommand, Description, Limits, LinkOptions, Node, NodeOptions, Result, System, Wait};

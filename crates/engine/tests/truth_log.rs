@@ -5,12 +5,10 @@
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Link, LinkOptions, Loan, Message, Node, NodeOptions, Pattern, Result, Role, System, Wait};
-use tripmeter_engine::clock::{Clock, Timebase};
+use tripmeter_engine::clock::Clock;
 use tripmeter_engine::log_check::{LineCheck, LogText};
-use tripmeter_engine::measure::callback::Inbox;
-use tripmeter_engine::measure::logging::{LogCaller, Logging};
-use tripmeter_engine::measure::{Failure, LoopEnd, LoopSetting, MOST_SILENT, Shared};
-use tripmeter_engine::message::TouchLimit;
+use tripmeter_engine::measure::logging::LogCaller;
+use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared};
 use tripmeter_model::manifest::Counts;
 use tripmeter_transport_inmem::{FakeClock, Inmem};
 
@@ -75,30 +73,25 @@ impl Link for Slow {
     fn release(&mut self, _: Message) {}
 }
 
-/// Logs lines, and counts the refused ones in `log`.
-fn run<L: Link>(
-    link: &mut L,
-    clock: FakeClock,
-    shared: &Shared,
-    log: &mut Logging<'_>,
-    samples: &mut [u64],
-    deadline: u64,
-) -> Ended {
-    let (inbox, timebase, touch) = (&Inbox::default(), Timebase::NANOSECONDS, TouchLimit::NONE);
-    let setting = LoopSetting { timebase, touch, wait: Wait::Block, loss_timeout_ns: 1_000_000, inbox, shared };
-    LogCaller { link, clock: Still(clock), setting, log }.run(samples, deadline)
-}
-
 /// Samples, lines and the end of the calls.
 fn call(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> (Vec<u64>, Vec<u8>, Ended) {
     let clock = FakeClock::default();
     let mut link =
         Slow { clock: clock.clone(), lines: Vec::new(), calls: 0, stalled, refuses, buffer: [0; LENGTH + 1] };
     let (text, mut samples) = (LogText::new(LENGTH), vec![0; COUNT]);
-    let mut log = Logging { text: &text, length: LENGTH, sequence: 0, refused: 0 };
-    let ended = run(&mut link, clock, shared, &mut log, &mut samples, deadline);
+    let mut calls = LogCaller {
+        link: &mut link,
+        clock: Still(clock),
+        text: &text,
+        length: LENGTH,
+        sequence: 0,
+        shared,
+        timeout_ns: 1_000_000,
+        refused: 0,
+    };
+    let ended = calls.run(&mut samples, deadline);
     let most = if shared.capped.load(Relaxed) > 0 { 3 } else { MOST_SILENT };
-    assert_eq!(log.refused, u64::from(refuses.min(most)));
+    assert_eq!(calls.refused, u64::from(refuses.min(most)));
     (samples, link.lines, ended)
 }
 
@@ -172,9 +165,11 @@ fn with_fault(name: &str, value: &str) -> Counts {
     };
     let mut node = Inmem.open(&options).unwrap();
     let mut link = node.link(&LinkOptions { index: 0, callback: None }).unwrap();
-    let (text, clock, shared) = (LogText::new(LENGTH), FakeClock::default(), Shared::default());
-    let mut log = Logging { text: &text, length: LENGTH, sequence: 0, refused: 0 };
-    run(&mut link, clock, &shared, &mut log, &mut [0; COUNT], u64::MAX).unwrap();
+    let (text, clock, shared) = (LogText::new(LENGTH), Still(FakeClock::default()), Shared::default());
+    let (length, sequence, timeout_ns, refused) = (LENGTH, 0, 0, 0);
+    let mut calls =
+        LogCaller { link: &mut link, clock, text: &text, length, sequence, shared: &shared, timeout_ns, refused };
+    calls.run(&mut [0; COUNT], u64::MAX).unwrap();
     drop(link);
     check(&std::fs::read(options.log_file()).unwrap())
 }

@@ -5,10 +5,10 @@ use tripmeter_abi::{Link, Loan, Message, Result, Wait};
 use tripmeter_engine::clock::{Clock, Timebase};
 use tripmeter_engine::measure::callback::Inbox;
 use tripmeter_engine::measure::ledger::Single;
-use tripmeter_engine::measure::notes::{Arrival, ArrivalMemory, NoNotes};
-use tripmeter_engine::measure::sampling::{self, NoTimes, Sampled, SampledTimes};
+use tripmeter_engine::measure::notes::{Arrival, ArrivalMemory, NoNotes, Notes};
+use tripmeter_engine::measure::sampling::{self, Sampled, SampledTimes};
 use tripmeter_engine::measure::sink::Sink;
-use tripmeter_engine::measure::stream::{Even, Extent, Flow, Paused, Spaced, Spacing, StreamSender, Unspaced};
+use tripmeter_engine::measure::stream::{Even, Extent, Paused, Spacing, StreamSender, Unspaced};
 use tripmeter_engine::measure::{Failure, LoopEnd, LoopSetting, MOST_SILENT, Shared, Tap};
 use tripmeter_engine::message::TouchLimit;
 use tripmeter_engine::wire::Arrived;
@@ -75,31 +75,19 @@ fn slow(settings: &[(&str, &str)], publish_ns: u64, refuses: u64) -> Slow {
     Slow { link: scripted(script, clock.clone()), clock, publish_ns, refuses, tries: 0 }
 }
 
-fn setting<'a>(inbox: &'a Inbox, shared: &'a Shared) -> LoopSetting<'a> {
-    let (timebase, touch, loss_timeout_ns) = (Timebase::NANOSECONDS, TouchLimit::FULL, 1_000_000_000);
-    LoopSetting { timebase, touch, wait: Wait::Block, loss_timeout_ns, inbox, shared }
-}
-
-fn flow() -> Flow {
-    Flow::new(Spaced::Unspaced, LENGTH, 0)
-}
-
 /// Latencies by index from the records of both sides, and the counts.
 fn timed(link: &mut Slow, count: u64) -> (Vec<u64>, Arrived) {
-    let (clock, inbox, shared) = (Ticking(link.clock.clone()), Inbox::default(), Shared::default());
-    let (setting, mut flow) = (setting(&inbox, &shared), flow());
+    let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
     let places = sampling::places(count);
     let mut times = SampledTimes::new(1, places).expect("there is memory");
-    let mut stream = StreamSender::new(Tap::off(&mut *link), clock.clone(), setting, &mut flow);
+    let mut stream = StreamSender::new(Tap::off(&mut *link), clock.clone(), &shared, LENGTH, 0);
+    stream.touch = TouchLimit::FULL;
     let extent = Extent { burst: 1, last: count, deadline: u64::MAX };
-    let end = stream.run(&mut Unspaced, extent, &mut times);
+    let end = stream.run_timed(&mut Unspaced, extent, &mut times);
     assert!(matches!(end, Ok(LoopEnd::Full)));
     let mut memory = ArrivalMemory::create(vec![places], 1).expect("there is memory");
     let log = memory.logs(0).swap_remove(0);
-    shared.last.store(count, Relaxed);
-    shared.stop.store(true, Relaxed);
-    let ledger = Single::new(1, &shared, Arrival::<_, Sampled>::in_places(clock.clone(), 1, log));
-    let arrived = Sink::new(Tap::off(link), clock, setting, ledger).receive(|| ()).expect("the link does not fail");
+    let arrived = noted(link, count, Arrival::<_, Sampled>::in_places(clock, 1, log));
     let log = memory.logs(0).swap_remove(0);
     (times.one_way(log.ticks, count, false).map(|ticks| ticks as u64).collect(), arrived)
 }
@@ -112,19 +100,30 @@ struct Sent {
 }
 
 fn send<S: Spacing>(link: &mut Slow, spacing: &mut S, burst: u64, last: u64, deadline: u64) -> Sent {
-    let (clock, inbox, shared) = (Ticking(link.clock.clone()), Inbox::default(), Shared::default());
-    let mut flow = flow();
-    let mut stream = StreamSender::new(Tap::off(link), clock, setting(&inbox, &shared), &mut flow);
-    let end = stream.run(spacing, Extent { burst, last, deadline }, &mut NoTimes);
-    Sent { count: flow.sequence, ended: flow.ended, refused: flow.refused, end }
+    let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
+    let mut stream = StreamSender::new(Tap::off(link), clock, &shared, LENGTH, 0);
+    stream.touch = TouchLimit::FULL;
+    let end = stream.run(spacing, Extent { burst, last, deadline });
+    Sent { count: stream.sequence, ended: stream.ended, refused: stream.refused, end }
 }
 
 fn take(link: &mut Slow, last: u64) -> Arrived {
+    noted(link, last, NoNotes)
+}
+
+fn noted(link: &mut Slow, last: u64, notes: impl Notes) -> Arrived {
     let (clock, inbox, shared) = (Ticking(link.clock.clone()), Inbox::default(), Shared::default());
     shared.last.store(last, Relaxed);
     shared.stop.store(true, Relaxed);
-    let ledger = Single::new(1, &shared, NoNotes);
-    let mut sink = Sink::new(Tap::off(link), clock, setting(&inbox, &shared), ledger);
+    let setting = LoopSetting {
+        timebase: Timebase::NANOSECONDS,
+        touch: TouchLimit::FULL,
+        wait: Wait::Block,
+        loss_timeout_ns: 1_000_000_000,
+        inbox: &inbox,
+        shared: &shared,
+    };
+    let mut sink = Sink::new(Tap::off(link), clock, setting, Single::new(1, &shared, notes));
     sink.receive(|| ()).expect("the link does not fail")
 }
 
@@ -185,14 +184,13 @@ fn bursts_make_up_for_nothing_that_was_late() {
 #[test]
 fn a_long_burst_ends_at_a_deadline_and_goes_on_after_it() {
     let (mut link, mut paused) = (slow(&[], 100, 0), Paused::new(1000, 32, 1_000_000));
-    let (clock, inbox, shared) = (Ticking(link.clock.clone()), Inbox::default(), Shared::default());
-    let mut flow = flow();
-    let mut stream = StreamSender::new(Tap::off(&mut link), clock.clone(), setting(&inbox, &shared), &mut flow);
+    let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
+    let mut stream = StreamSender::new(Tap::off(&mut link), clock.clone(), &shared, LENGTH, 0);
     let mut until = |deadline| {
         let extent = Extent { burst: 32, last: u64::MAX, deadline };
-        let end = stream.run(&mut paused, extent, &mut NoTimes);
+        let end = stream.run(&mut paused, extent);
         assert!(matches!(end, Ok(LoopEnd::Deadline)), "{end:?}");
-        stream.flow.sequence
+        stream.sequence
     };
     let begun = clock.0.now_ns();
     // 32 messages take 3.2 µs and two readings of the clock.
@@ -204,13 +202,12 @@ fn a_long_burst_ends_at_a_deadline_and_goes_on_after_it() {
 #[test]
 fn a_transport_that_stays_full_is_tried_until_the_time_is_over() {
     let mut link = slow(&[], 400, 1);
-    let (clock, inbox, shared) = (Ticking(link.clock.clone()), Inbox::default(), Shared::default());
+    let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
     shared.capped.store(2000, Relaxed);
-    let mut flow = flow();
-    let mut stream = StreamSender::new(Tap::off(&mut link), clock, setting(&inbox, &shared), &mut flow);
-    let end = stream.run(&mut Unspaced, Extent { burst: 32, last: 10, deadline: 2000 }, &mut NoTimes);
+    let mut stream = StreamSender::new(Tap::off(&mut link), clock, &shared, LENGTH, 0);
+    let end = stream.run(&mut Unspaced, Extent { burst: 32, last: 10, deadline: 2000 });
     assert!(matches!(end, Ok(LoopEnd::Deadline)), "{end:?}");
-    assert_eq!((flow.sequence, flow.refused), (0, 5), "fewer than the {MOST_SILENT} that are a failure");
+    assert_eq!((stream.sequence, stream.refused), (0, 5), "fewer than the {MOST_SILENT} that are a failure");
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Loops over one link or all links of a node, with their parameters and results.
 
 use super::round_trips::RoundTrips;
+use crate::log_check::LogText;
 use crate::measure::calls::{CallPlan, Called, Made};
-use crate::measure::logging::Logging;
 use crate::measure::notes::ArrivalLog;
 use crate::measure::publish::{PublicationPlan, Sleep};
+use crate::measure::sampling::SampledTimes;
 use crate::measure::stamped::StampLog;
-use crate::measure::stream::{Extent, Flow};
+use crate::measure::stream::{Even, Extent, Paused};
 use crate::measure::trips::StoredSamples;
 use crate::measure::{Failure, LoopEnd, LoopSetting, Shared};
 use crate::proof::Observer;
@@ -123,6 +124,44 @@ pub type Publication<'a> = PublicationPlan<'a, Times<'a>, Sleep>;
 pub struct Published {
     pub count: usize,
     pub end: LoopEnd,
+    pub refused: u64,
+}
+
+/// Spacing of the bursts of a stream.
+pub enum Spaced {
+    Unspaced,
+    Even(Even),
+    Paused(Paused),
+}
+
+/// State of a stream between two batches.
+pub struct Flow {
+    pub spaced: Spaced,
+    /// Bytes of each message.
+    pub length: usize,
+    pub sequence: u64,
+    /// Shortest wait that is slept through, in ticks.
+    pub nap: u64,
+    /// Tick at which the next burst is due.
+    pub due: u64,
+    /// Tick at which the latest burst ended.
+    pub ended: u64,
+    pub refused: u64,
+    pub times: Option<SampledTimes>,
+}
+
+impl Flow {
+    /// Stream that has sent nothing and does not sleep.
+    pub fn new(spaced: Spaced, length: usize, sequence: u64) -> Self {
+        Self { spaced, length, sequence, nap: u64::MAX, due: 0, ended: 0, refused: 0, times: None }
+    }
+}
+
+pub struct Logging<'a> {
+    pub text: &'a LogText,
+    /// Bytes of each text.
+    pub length: usize,
+    pub sequence: u64,
     pub refused: u64,
 }
 

@@ -1,27 +1,28 @@
 //! Every loop over a link, compiled for its type.
 
-use super::lane::{Answering, Calls, Ended, Lane, Publication, Published, Received, Receiving, Turns};
+use super::lane::{
+    Answering, Calls, Ended, Flow, Lane, Logging, Publication, Published, Received, Receiving, Spaced, Turns,
+};
 use super::round_trips::RoundTrips;
 use crate::clock::{Clock, with_clock};
 use crate::measure::answers::Answers;
 use crate::measure::calls::{CallPlan, Called, Client, Made, called_back};
 use crate::measure::delayed::Delayed;
 use crate::measure::ledger::{Ledger, SeveralPublishers, Single};
-use crate::measure::logging::{LogCaller, Logging};
 use crate::measure::notes::{Arrival, ArrivalLog, NoNotes, Notes};
 use crate::measure::publish::{PublicationPlan, Publisher, Sleep, Timetable};
 use crate::measure::sampling::{NoTimes, Sampled, SendTimes};
 use crate::measure::sink::{Sink, take_turns};
 use crate::measure::stamped::{CallbackStamps, StampLog, Stamped};
 use crate::measure::stamps::{self, Kept, NoStamps, Numbered, Requests, Stamps};
-use crate::measure::stream::{Extent, Flow, Spaced, StreamSender, Unspaced};
+use crate::measure::stream::{Extent, StreamSender, Unspaced};
 use crate::measure::trips::{StoredSamples, TripState, Trips};
-use crate::measure::{Failure, LoopEnd, LoopSetting, Tap, Tracker, callback, echo};
+use crate::measure::{Failure, LoopEnd, LoopSetting, Tap, Tracker, callback, echo, logging};
 use crate::message::TouchLimit;
 use crate::proof::Observer;
 use crate::replay::Times;
 use crate::wire::Arrived;
-use std::mem::{replace, take};
+use std::mem::take;
 use tripmeter_abi::{Link, Wait};
 use tripmeter_model::manifest::Counts;
 
@@ -247,15 +248,15 @@ impl<L: Link> Lane for L {
         observer: Option<&mut Observer>,
     ) -> Result<LoopEnd, Failure> {
         fn spaced<L: Link, C: Clock, M: SendTimes, const ON: bool>(
-            mut stream: StreamSender<'_, L, C, ON>,
+            stream: &mut StreamSender<'_, L, C, ON>,
             spaced: &mut Spaced,
             extent: Extent,
             times: &mut M,
         ) -> Result<LoopEnd, Failure> {
             match spaced {
-                Spaced::Unspaced => stream.run(&mut Unspaced, extent, times),
-                Spaced::Even(even) => stream.run(even, extent, times),
-                Spaced::Paused(paused) => stream.run(paused, extent, times),
+                Spaced::Unspaced => stream.run_timed(&mut Unspaced, extent, times),
+                Spaced::Even(even) => stream.run_timed(even, extent, times),
+                Spaced::Paused(paused) => stream.run_timed(paused, extent, times),
             }
         }
         fn run<L: Link, C: Clock, const ON: bool>(
@@ -265,15 +266,18 @@ impl<L: Link> Lane for L {
             flow: &mut Flow,
             extent: Extent,
         ) -> Result<LoopEnd, Failure> {
-            // The loop is compiled for both, so it borrows them apart from the flow.
-            let (mut spacing, mut times) = (replace(&mut flow.spaced, Spaced::Unspaced), flow.times.take());
-            let stream = StreamSender::new(link, clock, setting, flow);
-            let end = match &mut times {
+            let mut stream = StreamSender::new(link, clock, setting.shared, flow.length, flow.sequence);
+            (stream.timeout_ns, stream.ticks_per_ns) = (setting.loss_timeout_ns, setting.timebase.ticks_per_ns());
+            stream.touch = setting.touch;
+            (stream.nap, stream.due, stream.ended, stream.refused) = (flow.nap, flow.due, flow.ended, flow.refused);
+            let end = match &mut flow.times {
                 // Messages of the path proof are not timed.
-                Some(times) if !ON => spaced(stream, &mut spacing, extent, times),
-                _ => spaced(stream, &mut spacing, extent, &mut NoTimes),
+                _ if ON => spaced(&mut stream, &mut flow.spaced, extent, &mut NoTimes),
+                None => spaced(&mut stream, &mut flow.spaced, extent, &mut NoTimes),
+                Some(times) => spaced(&mut stream, &mut flow.spaced, extent, times),
             };
-            (flow.spaced, flow.times) = (spacing, times);
+            (flow.sequence, flow.due, flow.ended, flow.refused) =
+                (stream.sequence, stream.due, stream.ended, stream.refused);
             end
         }
         if let Some(observer) = observer {
@@ -290,8 +294,13 @@ impl<L: Link> Lane for L {
         samples: &mut [u64],
         deadline: u64,
     ) -> Result<(usize, LoopEnd), Failure> {
+        let Logging { text, length, sequence, refused } = *log;
+        let (shared, timeout_ns) = (setting.shared, setting.loss_timeout_ns);
         with_clock!(setting.timebase.source, clock => {
-            LogCaller { link: self, clock, setting, log }.run(samples, deadline)
+            let mut calls = logging::LogCaller { link: self, clock, text, length, sequence, shared, timeout_ns, refused };
+            let ended = calls.run(samples, deadline);
+            (log.sequence, log.refused) = (calls.sequence, calls.refused);
+            ended
         })
     }
 

@@ -1,9 +1,9 @@
 //! Leader's loop under one-way patterns: bursts of messages at due times.
 
-use super::sampling::{SampledTimes, SendTimes};
-use super::{Failure, LoopEnd, LoopSetting, Tap};
+use super::sampling::{NoTimes, SendTimes};
+use super::{Failure, LoopEnd, Shared, Tap};
 use crate::clock::Clock;
-use crate::message::{self, Header, Kind};
+use crate::message::{self, Header, Kind, TouchLimit};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tripmeter_abi::Link;
@@ -118,41 +118,23 @@ pub struct Extent {
     pub deadline: u64,
 }
 
-/// Spacing of the bursts of a stream.
-pub enum Spaced {
-    Unspaced,
-    Even(Even),
-    Paused(Paused),
-}
-
-/// State of a stream between two batches.
-pub struct Flow {
-    pub spaced: Spaced,
-    /// Bytes of each message.
-    pub length: usize,
-    pub sequence: u64,
-    /// Shortest pause that is slept through, but for its end, in ticks.
-    pub nap: u64,
-    /// Tick at which the next burst is due.
-    pub due: u64,
-    /// Tick at which the latest burst ended.
-    pub ended: u64,
-    pub refused: u64,
-    pub times: Option<SampledTimes>,
-}
-
-impl Flow {
-    /// Stream that has sent nothing and does not sleep.
-    pub fn new(spaced: Spaced, length: usize, sequence: u64) -> Self {
-        Self { spaced, length, sequence, nap: u64::MAX, due: 0, ended: 0, refused: 0, times: None }
-    }
-}
-
 pub struct StreamSender<'a, L, C, const ON: bool> {
     pub link: Tap<'a, L, ON>,
     pub clock: C,
-    pub setting: LoopSetting<'a>,
-    pub flow: &'a mut Flow,
+    pub length: usize,
+    pub touch: TouchLimit,
+    pub sequence: u64,
+    pub shared: &'a Shared,
+    /// Longest time that a full transport may delay a message.
+    pub timeout_ns: u64,
+    /// Shortest pause that is slept through, but for its end, in ticks.
+    pub nap: u64,
+    pub ticks_per_ns: f64,
+    pub refused: u64,
+    /// Tick at which the next burst is due.
+    pub due: u64,
+    /// Tick after the last message.
+    pub ended: u64,
     silent: u32,
 }
 
@@ -160,41 +142,47 @@ pub struct StreamSender<'a, L, C, const ON: bool> {
 const WAKING_NS: f64 = 100_000.0;
 
 impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
-    pub fn new(link: Tap<'a, L, ON>, clock: C, setting: LoopSetting<'a>, flow: &'a mut Flow) -> Self {
-        Self { link, clock, setting, flow, silent: 0 }
+    /// Sender of messages of `length` bytes, numbered from `sequence + 1` on, with nothing behind their headers.
+    pub fn new(link: Tap<'a, L, ON>, clock: C, shared: &'a Shared, length: usize, sequence: u64) -> Self {
+        let (touch, timeout_ns, nap, ticks_per_ns) = (TouchLimit::NONE, 1_000_000_000, u64::MAX, 1.0);
+        let (refused, due, ended, silent) = (0, 0, 0, 0);
+        Self {
+            link,
+            clock,
+            length,
+            touch,
+            sequence,
+            shared,
+            timeout_ns,
+            nap,
+            ticks_per_ns,
+            refused,
+            due,
+            ended,
+            silent,
+        }
     }
 
     /// Sends bursts until message `extent.last` is out, the deadline has passed, or the user has asked to stop. May be called
-    /// again to go on. `times` gets the number of each message before the first try to send it.
+    /// again to go on.
     /// Fails if the transport fails, a follower has gone, or it has taken no message for [`super::MOST_SILENT`] time-outs.
-    #[inline(never)]
-    pub fn run<S: Spacing, M: SendTimes>(
-        &mut self,
-        spacing: &mut S,
-        extent: Extent,
-        times: &mut M,
-    ) -> Result<LoopEnd, Failure> {
-        // Behind the flow's pointer it would cost loads more per message.
-        let mut sequence = self.flow.sequence;
-        let end = self.send_bursts(spacing, extent, times, &mut sequence);
-        self.flow.sequence = sequence;
-        end
+    pub fn run<S: Spacing>(&mut self, spacing: &mut S, extent: Extent) -> Result<LoopEnd, Failure> {
+        self.run_timed::<S, NoTimes>(spacing, extent, &mut NoTimes)
     }
 
-    #[inline(always)]
-    fn send_bursts<S: Spacing, M: SendTimes>(
+    /// Sends as [`StreamSender::run`] does; `times` gets the number of each message before the first try to send it.
+    #[inline(never)]
+    pub fn run_timed<S: Spacing, M: SendTimes>(
         &mut self,
         spacing: &mut S,
         extent: Extent,
         times: &mut M,
-        sequence: &mut u64,
     ) -> Result<LoopEnd, Failure> {
-        let (length, shared) = (self.flow.length, self.setting.shared);
         loop {
             let mut now = self.clock.now();
-            while now < self.flow.due && now < extent.deadline {
-                self.relax(self.flow.due.min(extent.deadline) - now);
-                if shared.stop.load(Relaxed) {
+            while now < self.due && now < extent.deadline {
+                self.relax(self.due.min(extent.deadline) - now);
+                if self.shared.stop.load(Relaxed) {
                     return Ok(LoopEnd::Stopped);
                 }
                 now = self.clock.now();
@@ -202,59 +190,59 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
             if now >= extent.deadline {
                 return Ok(LoopEnd::Deadline);
             }
-            for _ in 0..spacing.part(extent.burst).min(extent.last - *sequence) {
-                times.sending(*sequence + 1, &self.clock);
-                if !self.send(*sequence + 1, length)? {
-                    return Ok(shared.early_end());
+            for _ in 0..spacing.part(extent.burst).min(extent.last - self.sequence) {
+                times.sending(self.sequence + 1, &self.clock);
+                if !self.send()? {
+                    return Ok(self.shared.early_end());
                 }
-                *sequence += 1;
             }
-            self.flow.due = spacing.next(now);
-            self.flow.ended = self.clock.now();
-            if *sequence == extent.last {
+            self.due = spacing.next(now);
+            self.ended = self.clock.now();
+            if self.sequence == extent.last {
                 return Ok(LoopEnd::Full);
             }
-            if shared.stop.load(Relaxed) {
+            if self.shared.stop.load(Relaxed) {
                 return Ok(LoopEnd::Stopped);
             }
-            if shared.peer_gone.load(Relaxed) {
+            if self.shared.peer_gone.load(Relaxed) {
                 return Err(Failure::PeerGone);
             }
         }
     }
 
-    /// Sends a message; false if the user has asked to stop, or the time is over.
+    /// Sends the next message; false if the user has asked to stop, or the time is over.
     #[inline(always)]
-    fn send(&mut self, sequence: u64, length: usize) -> Result<bool, Failure> {
-        let header = Header::new(sequence, Kind::Ping, length);
+    fn send(&mut self) -> Result<bool, Failure> {
+        let header = Header::new(self.sequence + 1, Kind::Ping, self.length);
         loop {
-            let loan = self.link.loan(length, None)?;
-            message::write(&loan, header, self.setting.touch);
-            if self.link.publish(loan, self.setting.loss_timeout_ns)? {
+            let loan = self.link.loan(self.length, None)?;
+            message::write(&loan, header, self.touch);
+            if self.link.publish(loan, self.timeout_ns)? {
                 break;
             }
             if !self.refused()? {
                 return Ok(false);
             }
         }
+        self.sequence += 1;
         self.silent = 0;
-        self.setting.shared.sequence.store(sequence, Relaxed);
+        self.shared.sequence.store(self.sequence, Relaxed);
         Ok(true)
     }
 
     #[cold]
     fn refused(&mut self) -> Result<bool, Failure> {
-        self.flow.refused += 1;
+        self.refused += 1;
         self.silent += 1;
-        self.setting.shared.after_refusal(self.silent, self.setting.loss_timeout_ns, self.clock.now())
+        self.shared.after_refusal(self.silent, self.timeout_ns, self.clock.now())
     }
 
     #[inline(always)]
     fn relax(&self, left: u64) {
-        if left < self.flow.nap {
+        if left < self.nap {
             std::hint::spin_loop();
         } else {
-            let ns = left as f64 / self.setting.timebase.ticks_per_ns() - WAKING_NS;
+            let ns = left as f64 / self.ticks_per_ns - WAKING_NS;
             std::thread::sleep(Duration::from_nanos(ns.clamp(0.0, 50_000_000.0) as u64));
         }
     }
