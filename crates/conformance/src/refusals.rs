@@ -1,6 +1,7 @@
 //! Requests for what a system does not declare, which must be refused before anything is started.
 
-use crate::{Faults, Suite, SuiteError, VariantHere};
+use crate::entry::{Faults, VariantHere};
+use crate::suite::{Suite, SuiteError};
 use tripmeter_abi::{Description, Names, Pattern, Wait};
 use tripmeter_model::exit;
 use tripmeter_model::pattern::facts;

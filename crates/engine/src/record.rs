@@ -194,29 +194,39 @@ pub struct OneWay {
     two_clocks: bool,
     clock_error: ClockError,
     times: Option<Distribution>,
-    /// Number of calls whose request has no arrival time, or one before it was sent.
+    /// Number of messages whose arrival time is not known, or is before they were sent.
     pub missing: u64,
+    /// Number of messages that arrived before they were sent, by two clocks.
+    pub before_sent: u64,
 }
 
 impl OneWay {
     pub fn new(raw: Raw, two_clocks: bool) -> Self {
-        Self { raw, two_clocks, clock_error: ClockError::default(), times: None, missing: 0 }
+        Self { raw, two_clocks, clock_error: ClockError::default(), times: None, missing: 0, before_sent: 0 }
     }
 
     /// Adds the one-way latency of a call, or counts it as missing.
     pub fn record(&mut self, ns: Option<i64>) {
         let new = || if self.two_clocks { Distribution::of_two_clocks(self.raw) } else { Distribution::new(self.raw) };
         match ns {
-            Some(ns) => self.times.get_or_insert_with(new).record_signed(ns),
+            Some(ns) => {
+                self.before_sent += u64::from(ns < 0);
+                self.times.get_or_insert_with(new).record_signed(ns);
+            }
             None => self.missing += 1,
         }
     }
 
-    pub fn put(&mut self, trial: &mut Trial, stream: &Stream) {
+    /// Puts the times alone; without intervals for messages that depend on each other.
+    pub fn put_times(&mut self, trial: &mut Trial, stream: &Stream, has_intervals: bool) {
         if let Some(times) = &mut self.times {
             times.set_clock_error(self.clock_error);
-            times.put(trial, stream, Figure::OneWay);
+            times.put_with(trial, stream, Figure::OneWay, 1.0, has_intervals);
         }
+    }
+
+    pub fn put(&mut self, trial: &mut Trial, stream: &Stream) {
+        self.put_times(trial, stream, true);
         if self.times.is_some() || self.missing > 0 {
             trial.put(stream, Figure::OneWayMissing, self.missing as f64);
         }

@@ -23,7 +23,7 @@ use tripmeter_model::plan::{Instrument, Raw, Streams, SubExperiment};
 use tripmeter_model::used::Used;
 
 /// Version of these messages, which must be equal on both sides.
-pub const PROTOCOL: u32 = 21;
+pub const PROTOCOL: u32 = 22;
 
 /// Phases of a leader before its signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -281,21 +281,40 @@ pub enum ArrivalPlace {
     Follower,
 }
 
+/// Task of a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Task {
-    /// Answer over the first link.
-    Answer,
-    /// Answer over every link; the answer names its request to the transport.
-    AnswerCalls,
-    /// Count over the first link.
-    Count,
-    /// Record arrivals over every link.
-    Note,
-    /// Check as a line of the log.
-    ReadLog {
+pub struct Task {
+    pub reply: TaskReply,
+    /// True if it serves every link, with a thread for each, or in turns if it polls; else the first, in the thread that
+    /// handles control messages.
+    pub serves_all: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TaskReply {
+    /// Messages are counted. Of one link, sampled arrivals are noted if there is a place for them; of all links, every one.
+    Nothing,
+    /// Messages are answered.
+    Answer {
+        /// True if the answer names its request to the transport.
+        names_request: bool,
+    },
+    /// Lines of a log are checked.
+    Lines {
         /// True if the log is a pipe, read during logging; otherwise a file, read afterwards.
         is_pipe: bool,
     },
+}
+
+impl Task {
+    /// Counts over the first link.
+    pub const COUNT: Self = Self { reply: TaskReply::Nothing, serves_all: false };
+    /// Notes arrivals over every link.
+    pub const NOTE: Self = Self { reply: TaskReply::Nothing, serves_all: true };
+    /// Answers over the first link.
+    pub const ANSWER: Self = Self { reply: TaskReply::Answer { names_request: false }, serves_all: false };
+    /// Answers over every link, and names requests.
+    pub const ANSWER_CALLS: Self = Self { reply: TaskReply::Answer { names_request: true }, serves_all: true };
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

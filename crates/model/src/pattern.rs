@@ -50,8 +50,28 @@ pub struct AllowedWorkload {
     pub loads: &'static [LoadKind],
     /// Axes that may exceed 1.
     pub axes: &'static [Axis],
+    /// Messages before those that count.
+    pub warm_up: WarmUp,
+    /// True if an answer names its request to the transport.
+    pub names_request: bool,
+    /// True if a leader that polls spins until a message is due: a wake-up takes about 50 us, five periods at 100 kHz.
+    pub spins: bool,
     /// Heading of its histogram file, if it keeps one.
     pub histograms: Option<&'static str>,
+}
+
+/// Messages before those that count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WarmUp {
+    /// Sent by the trial itself, whose counts include them.
+    Inside,
+    /// Sent before each trial at its load.
+    AtLoad,
+    /// Sent once for all trials of a payload.
+    Once {
+        /// Messages per second of each link.
+        hz: f64,
+    },
 }
 
 /// Condition that ends a trial.
@@ -126,7 +146,24 @@ const fn allowed(reply: Reply, loads: &'static [LoadKind], axes: &'static [Axis]
         Reply::Nothing => "Latencies one way",
         Reply::Lines => "Calls",
     };
-    AllowedWorkload { reply, end: TrialEnd::Samples, loads, axes, histograms: Some(histograms) }
+    let warm_up = match reply {
+        Reply::Answer | Reply::Lines => WarmUp::Inside,
+        Reply::Call | Reply::Nothing => WarmUp::AtLoad,
+    };
+    AllowedWorkload {
+        reply,
+        end: TrialEnd::Samples,
+        loads,
+        axes,
+        warm_up,
+        names_request: false,
+        spins: false,
+        histograms: Some(histograms),
+    }
+}
+
+const fn recorded(reply: Reply, axes: &'static [Axis]) -> AllowedWorkload {
+    AllowedWorkload { end: TrialEnd::Recording, warm_up: WarmUp::Once { hz: 10.0 }, ..allowed(reply, RECORDED, axes) }
 }
 
 /// Every pattern, in the order of [`Pattern::ALL`].
@@ -145,7 +182,10 @@ pub static PATTERNS: [PatternFacts; 5] = [
                 _ => Figure::OneWay,
             }),
         ],
-        allowed: &[allowed(Reply::Answer, &[LoadKind::Closed], &[Axis::Followers]), allowed(Reply::Call, TIMED, &[])],
+        allowed: &[
+            allowed(Reply::Answer, &[LoadKind::Closed], &[Axis::Followers]),
+            AllowedWorkload { spins: true, ..allowed(Reply::Call, TIMED, &[]) },
+        ],
         defaults: DEFAULTS,
         most_followers: 64,
         crosses_hosts: true,
@@ -159,10 +199,7 @@ pub static PATTERNS: [PatternFacts; 5] = [
         latencies: &[shown("one way, since due", |_| Figure::Response)],
         allowed: &[
             allowed(Reply::Nothing, TIMED, &[Axis::Topics, Axis::Publishers, Axis::Followers]),
-            AllowedWorkload {
-                end: TrialEnd::Recording,
-                ..allowed(Reply::Nothing, RECORDED, &[Axis::Topics, Axis::Followers])
-            },
+            recorded(Reply::Nothing, &[Axis::Topics, Axis::Followers]),
         ],
         defaults: DEFAULTS,
         most_followers: 512,
@@ -176,8 +213,11 @@ pub static PATTERNS: [PatternFacts; 5] = [
         what: "calls (`call`)",
         latencies: &[shown("calls", latency_of_calls), shown("one way, since sent", |_| Figure::OneWay)],
         allowed: &[
-            allowed(Reply::Call, &[LoadKind::Closed, LoadKind::Rate, LoadKind::Burst], &[Axis::Clients]),
-            AllowedWorkload { end: TrialEnd::Recording, ..allowed(Reply::Call, RECORDED, &[Axis::Clients]) },
+            AllowedWorkload {
+                names_request: true,
+                ..allowed(Reply::Call, &[LoadKind::Closed, LoadKind::Rate, LoadKind::Burst], &[Axis::Clients])
+            },
+            AllowedWorkload { names_request: true, ..recorded(Reply::Call, &[Axis::Clients]) },
         ],
         defaults: DEFAULTS,
         most_followers: 64,
@@ -192,6 +232,7 @@ pub static PATTERNS: [PatternFacts; 5] = [
         latencies: &[shown("one way, since sent", |_| Figure::OneWay)],
         allowed: &[AllowedWorkload {
             end: TrialEnd::Bounds,
+            warm_up: WarmUp::Once { hz: 10_000.0 },
             histograms: None,
             ..allowed(
                 Reply::Nothing,

@@ -1,7 +1,6 @@
 //! Shared segment of one link: a front page, then the chunks of both directions.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
-use crate::MOST_FOLLOWERS;
 use crate::ring::{Control, EventCount, HEAD_BYTES, Place};
 use std::ffi::CString;
 use std::io;
@@ -9,6 +8,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use tripmeter_abi::{Error, Result, Role, Status};
+
+/// Most followers of a link: each has a byte in the front page, and its own words.
+pub(crate) const MOST_FOLLOWERS: u64 = 512;
 
 const PAGE: u64 = 4096;
 const CACHE_LINE: u64 = 64;

@@ -1,10 +1,10 @@
 //! Checks of other load on the CPUs during the experiment.
 
+use super::check::{MachineCheck, MachineObservations, Reading, percent, share};
 use super::counters::control_groups;
 use super::kernel::is_guest;
 use super::parse::TICK_NS;
 use super::root::Hidden;
-use super::{MachineCheck, MachineObservations, Reading, percent, share};
 use tripmeter_model::audit::{CheckInfo, Interrupts};
 use tripmeter_model::count::saturating_sum;
 

@@ -1,7 +1,7 @@
 //! Checks of the clock, and of hiccups seen by it.
 
+use super::check::{Fix, MachineCheck, MachineObservations, Reading, percent, share};
 use super::root::Hidden;
-use super::{Fix, MachineCheck, MachineObservations, Reading, percent, share};
 use tripmeter_model::audit::{CheckInfo, Level};
 
 /// Check that needs a spin.

@@ -1,7 +1,7 @@
 //! Checks of CPU frequency.
 
+use super::check::{MachineCheck, MachineObservations, Reading, of_each};
 use super::root::{Hidden, cpu_folder};
-use super::{MachineCheck, MachineObservations, Reading, of_each};
 use tripmeter_model::audit::{CheckInfo, Level};
 
 const NO_TURBO: &str = "sys/devices/system/cpu/intel_pstate/no_turbo";

@@ -1,7 +1,8 @@
 //! Checks of the kernel and the hypervisor.
 
+use super::check::{MachineCheck, MachineObservations, Reading};
+use super::parse;
 use super::root::{Hidden, Root};
-use super::{MachineCheck, MachineObservations, Reading, parse};
 use tripmeter_model::audit::CheckInfo;
 
 const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage";

@@ -1,7 +1,8 @@
 //! Checks of resource limits.
 
+use super::check::{MachineCheck, MachineObservations, Reading};
+use super::parse;
 use super::root::Hidden;
-use super::{MachineCheck, MachineObservations, Reading, parse};
 use crate::os;
 use tripmeter_model::audit::{CheckInfo, ProcessActivity};
 use tripmeter_model::payload::display_size;

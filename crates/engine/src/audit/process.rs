@@ -1,7 +1,8 @@
 //! Checks of the measuring processes: their CPUs, scheduling, context switches and page faults.
 
+use super::check::{MachineCheck, MachineObservations, Reading};
+use super::parse;
 use super::root::{Hidden, Root};
-use super::{MachineCheck, MachineObservations, Reading, parse};
 use crate::os::{self, Whose};
 use std::collections::BTreeSet;
 use tripmeter_model::audit::{CheckInfo, Level, ProcessActivity};

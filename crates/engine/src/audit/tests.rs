@@ -1,5 +1,11 @@
+use super::check::*;
+use super::machine::*;
 use super::*;
-use tripmeter_model::audit::{CpuActivity, Interrupts, Throttled};
+use crate::clock::Calibration;
+use crate::os;
+use std::time::Duration;
+use tripmeter_model::audit::*;
+use tripmeter_model::manifest::ClockInfo;
 
 const STATUS: &str = "Name:\ttripmeter\nCapEff:\t0000000000000000\nCpus_allowed_list:\t0-3\n";
 const LIMITS: &str = "\

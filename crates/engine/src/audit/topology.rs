@@ -1,8 +1,9 @@
 //! Checks of cores, NUMA nodes and idle states.
 
+use super::check::{MachineCheck, MachineObservations, Reading, of_each, percent, share};
 use super::kernel::is_guest;
+use super::parse;
 use super::root::{Hidden, cpu_folder};
-use super::{MachineCheck, MachineObservations, Reading, of_each, parse, percent, share};
 use tripmeter_model::audit::CheckInfo;
 
 /// Longest wake-up from an idle state: more would exceed many a round trip.

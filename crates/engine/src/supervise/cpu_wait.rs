@@ -1,5 +1,6 @@
 //! Distinguishes a silent worker that gets no CPU from one that hangs.
 
+use crate::os;
 use procfs::process::Process;
 
 /// Fewest checks for a verdict.
@@ -8,7 +9,7 @@ const FEWEST_LOOKS: u32 = 3;
 /// Checks of a worker since its last report.
 #[derive(Debug, Default)]
 pub(super) struct CpuWait {
-    /// CPU time at the last check, in ticks.
+    /// CPU time at the last check, in nanoseconds.
     used: Option<u64>,
     looks: u32,
     /// Checks at which a thread was ready to run, while all had used no CPU time since the check before.
@@ -24,8 +25,9 @@ impl CpuWait {
         let is_ready = process
             .tasks()
             .is_ok_and(|tasks| tasks.flatten().filter_map(|task| task.stat().ok()).any(|thread| thread.state == 'R'));
-        if let Ok(stat) = process.stat() {
-            self.note(stat.utime + stat.stime, is_ready);
+        // Ticks miss a thread that runs between them.
+        if let Some(used_ns) = os::process_cpu_ns(pid) {
+            self.note(used_ns, is_ready);
         }
     }
 
@@ -64,6 +66,11 @@ mod tests {
     #[test]
     fn a_process_that_sleeps_is_not_starved_and_one_that_is_gone_is_none() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        // It uses a CPU until it sleeps, and may have to wait for one.
+        let state = || Process::new(child.id() as i32).unwrap().stat().unwrap();
+        while state().state != 'S' || state().comm != "sleep" {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         let mut wait = CpuWait::default();
         (0..6).for_each(|_| wait.look(child.id()));
         assert!(wait.looks >= FEWEST_LOOKS && !wait.is_starved(), "{wait:?}");

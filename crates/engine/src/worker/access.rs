@@ -57,31 +57,33 @@ pub(super) struct TruePair {
     pub took: Duration,
 }
 
-impl Leader {
-    /// Lets every kind of unauthorized peer try to join that the transport claims to refuse. The true pair is left alone
-    /// meanwhile.
-    pub(super) fn prove_refusal(&mut self, unauthorized_peers: u32, pair: &TruePair) -> Result<Vec<RefusalTrial>> {
-        let kinds = UnauthorizedPeer::from_bits(unauthorized_peers);
-        if kinds.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.controls.set_phase("prove that unauthorized peers are refused");
-        let leads = unauthorized_peers & TM_UNAUTHORIZED_LEADS != 0;
-        let (role, peer) = if leads { (Role::Leader, &pair.follower) } else { (Role::Follower, &pair.leader) };
-        let attempt = |kind| AccessAttempt {
-            kind,
-            system: self.job.sub_experiment.transport.system.clone(),
-            plugin: self.job.plugin.clone(),
-            options: tripmeter_abi::NodeOptions { unauthorized_peer: Some(kind), ..self.node_options(role, 0) },
-            peer: peer.clone(),
-            timeout_ns: LEAST_TIME.max(pair.took * PATIENCE).as_nanos() as u64,
-        };
-        let attempts: Vec<AccessAttempt> = kinds.into_iter().map(attempt).collect();
-        let time = attempts.iter().map(longest).sum::<Duration>() + PROCESS_TIME;
-        self.controls.report(&FromLeader::AttemptAccess(attempts));
-        match self.controls.recv_supervisor(time)? {
-            ToWorker::AccessAttempted(trials) => Ok(trials),
-            _ => Err(Error::Failed("the supervisor's messages are out of order".to_owned())),
-        }
+/// Lets every kind of unauthorized peer try to join that the transport claims to refuse. The true pair is left alone
+/// meanwhile.
+pub(super) fn prove_refusal(
+    leader: &mut Leader,
+    unauthorized_peers: u32,
+    pair: &TruePair,
+) -> Result<Vec<RefusalTrial>> {
+    let kinds = UnauthorizedPeer::from_bits(unauthorized_peers);
+    if kinds.is_empty() {
+        return Ok(Vec::new());
+    }
+    leader.controls.set_phase("prove that unauthorized peers are refused");
+    let leads = unauthorized_peers & TM_UNAUTHORIZED_LEADS != 0;
+    let (role, peer) = if leads { (Role::Leader, &pair.follower) } else { (Role::Follower, &pair.leader) };
+    let attempt = |kind| AccessAttempt {
+        kind,
+        system: leader.job.sub_experiment.transport.system.clone(),
+        plugin: leader.job.plugin.clone(),
+        options: tripmeter_abi::NodeOptions { unauthorized_peer: Some(kind), ..leader.node_options(role, 0) },
+        peer: peer.clone(),
+        timeout_ns: LEAST_TIME.max(pair.took * PATIENCE).as_nanos() as u64,
+    };
+    let attempts: Vec<AccessAttempt> = kinds.into_iter().map(attempt).collect();
+    let time = attempts.iter().map(longest).sum::<Duration>() + PROCESS_TIME;
+    leader.controls.report(&FromLeader::AttemptAccess(attempts));
+    match leader.controls.recv_supervisor(time)? {
+        ToWorker::AccessAttempted(trials) => Ok(trials),
+        _ => Err(Error::Failed("the supervisor's messages are out of order".to_owned())),
     }
 }

@@ -113,11 +113,10 @@ impl Follower {
     }
 
     /// Memory for the arrivals of `messages` of each stream.
-    pub(super) fn arrivals(&self, place: Option<ArrivalPlace>, messages: Vec<u64>) -> Result<ArrivalMemory> {
+    pub(super) fn arrivals(&self, place: ArrivalPlace, messages: Vec<u64>) -> Result<ArrivalMemory> {
         match place {
-            None => Err(Error::Failed("the leader has no memory for arrivals".to_owned())),
-            Some(ArrivalPlace::Follower) => Ok(ArrivalMemory::create(messages, 1)?),
-            Some(ArrivalPlace::Leader(file)) => {
+            ArrivalPlace::Follower => Ok(ArrivalMemory::create(messages, 1)?),
+            ArrivalPlace::Leader(file) => {
                 let memory = ArrivalMemory::open(file, messages, self.setup.options.follower_index);
                 memory.map_err(|error| Error::of("memory for arrivals", error))
             }

@@ -4,13 +4,12 @@ use super::leader::Leader;
 use super::patience::FollowerPatience;
 use super::{Error, Result};
 use crate::measure::notes::{ArrivalMemory, NEVER, SOMETIME};
-use crate::record::{ClockError, Distribution};
+use crate::record::ClockError;
 use crate::two_clocks::{ClockLine, ClockReading};
-use crate::wire::{ArrivalPlace, Arrived, FromFollower, ToFollower};
+use crate::wire::{Arrived, FromFollower, ToFollower};
 use std::net::IpAddr;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
-use tripmeter_model::plan::Raw;
 use tripmeter_model::trial::Trial;
 
 /// One reading of each follower's clock; empty if all have this host's.
@@ -26,75 +25,64 @@ pub(super) struct Clocks {
     most_ns: f64,
 }
 
-impl Leader {
-    /// Place of arrivals for which the leader has room in `memory`.
-    pub(super) fn arrival_place(&self, memory: &ArrivalMemory) -> ArrivalPlace {
-        if self.is_on_one_host() {
-            return ArrivalPlace::Leader(memory.place());
-        }
-        self.controls.expect_arrivals(memory.part_bytes());
-        ArrivalPlace::Follower
-    }
+/// Reads the clocks of followers on other hosts whose stamps count. They must have nothing else to do.
+pub(super) fn read_clocks(leader: &mut Leader) -> Result<Readings> {
+    let plan = &leader.job.sub_experiment;
+    let counts = plan.one_way || plan.workload.is_publication() || plan.workload.is_saturating();
+    let Some(own) = leader.job.local_address.filter(|_| counts) else { return Ok(Vec::new()) };
+    (0..leader.controls.followers()).map(|follower| read_clock(leader, own, follower)).collect()
+}
 
-    /// Reads the clocks of followers on other hosts whose stamps count. They must have nothing else to do.
-    pub(super) fn read_clocks(&mut self) -> Result<Readings> {
-        let plan = &self.job.sub_experiment;
-        let counts = plan.one_way || plan.workload.is_publication() || plan.workload.is_saturating();
-        let Some(own) = self.job.local_address.filter(|_| counts) else { return Ok(Vec::new()) };
-        (0..self.controls.followers()).map(|follower| self.read_clock(own, follower)).collect()
+fn read_clock(leader: &mut Leader, own: IpAddr, follower: u32) -> Result<ClockReading> {
+    leader.controls.send(follower, &ToFollower::Clock)?;
+    let FromFollower::Clock(clock) = leader.controls.recv(follower, FollowerPatience::ANSWER)? else {
+        return Err(leader.controls.failed("the follower's messages are out of order"));
+    };
+    let refused = leader.job.follower_addresses.get(follower as usize).and_then(|host| clock.check(*host).err());
+    if let Some(why) = refused {
+        return Err(leader.controls.failed(&why));
     }
+    let reading = ClockReading::take(own, &clock, &leader.job.timebase);
+    reading
+        .map_err(|error| leader.controls.failed(&format!("the clock of its follower's host cannot be read: {error}")))
+}
 
-    fn read_clock(&mut self, own: IpAddr, follower: u32) -> Result<ClockReading> {
-        self.controls.send(follower, &ToFollower::Clock)?;
-        let FromFollower::Clock(clock) = self.controls.recv(follower, FollowerPatience::ANSWER)? else {
-            return Err(self.controls.failed("the follower's messages are out of order"));
+/// Clocks since `before`. Once something is `broken`, only followers that have sent arrivals are asked: others have
+/// gone, or still answer messages.
+pub(super) fn clocks_since(leader: &mut Leader, before: Readings, broken: &mut Option<Error>) -> Clocks {
+    let Some(own) = leader.job.local_address.filter(|_| !before.is_empty()) else { return Clocks::default() };
+    let mut lines = Vec::new();
+    for (follower, before) in (0..).zip(before) {
+        let after = match broken {
+            None => read_clock(leader, own, follower).map_err(|error| *broken = Some(error)).ok(),
+            Some(_) if leader.controls.has_arrivals(follower) => read_clock(leader, own, follower).ok(),
+            Some(_) => None,
         };
-        let refused = self.job.follower_addresses.get(follower as usize).and_then(|host| clock.check(*host).err());
-        if let Some(why) = refused {
-            return Err(self.controls.failed(&why));
-        }
-        let reading = ClockReading::take(own, &clock, &self.job.timebase);
-        reading
-            .map_err(|error| self.controls.failed(&format!("the clock of its follower's host cannot be read: {error}")))
+        lines.push(after.map(|after| ClockLine::new(before, after)));
     }
+    let (ticks_per_ns, most_ns) = (leader.job.timebase.ticks_per_ns(), leader.job.max_clock_error_ns as f64);
+    Clocks { lines, ticks_per_ns, most_ns }
+}
 
-    /// Clocks since `before`. Once something is `broken`, only followers that have sent arrivals are asked: others have
-    /// gone, or still answer messages.
-    pub(super) fn clocks_since(&mut self, before: Readings, broken: &mut Option<Error>) -> Clocks {
-        let Some(own) = self.job.local_address.filter(|_| !before.is_empty()) else { return Clocks::default() };
-        let mut lines = Vec::new();
-        for (follower, before) in (0..).zip(before) {
-            let after = match broken {
-                None => self.read_clock(own, follower).map_err(|error| *broken = Some(error)).ok(),
-                Some(_) if self.controls.has_arrivals(follower) => self.read_clock(own, follower).ok(),
-                Some(_) => None,
-            };
-            lines.push(after.map(|after| ClockLine::new(before, after)));
+/// Puts arrivals that followers have sent into memory, as ticks of this clock or [`SOMETIME`].
+pub(super) fn settle(leader: &mut Leader, clocks: &Clocks, memory: &mut ArrivalMemory) -> Result<()> {
+    for follower in 0..clocks.lines.len() as u32 {
+        let came = leader.controls.take_arrivals(follower);
+        if came.is_empty() {
+            continue;
         }
-        let (ticks_per_ns, most_ns) = (self.job.timebase.ticks_per_ns(), self.job.max_clock_error_ns as f64);
-        Clocks { lines, ticks_per_ns, most_ns }
-    }
-
-    /// Puts arrivals that followers have sent into memory, as ticks of this clock or [`SOMETIME`].
-    pub(super) fn settle(&mut self, clocks: &Clocks, memory: &mut ArrivalMemory) -> Result<()> {
-        for follower in 0..clocks.lines.len() as u32 {
-            let came = self.controls.take_arrivals(follower);
-            if came.is_empty() {
-                continue;
-            }
-            let part = memory.part(follower);
-            if came.len() != part.len() {
-                let text = format!("it sent {} bytes of arrivals, {} were to come", came.len(), part.len());
-                return Err(Error::Failed(text));
-            }
-            part.copy_from_slice(&came);
-            for log in memory.logs(follower) {
-                let noted = log.ticks.iter_mut().filter(|ticks| **ticks != NEVER);
-                noted.for_each(|ticks| *ticks = clocks.here(follower as usize, *ticks).unwrap_or(SOMETIME));
-            }
+        let part = memory.part(follower);
+        if came.len() != part.len() {
+            let text = format!("it sent {} bytes of arrivals, {} were to come", came.len(), part.len());
+            return Err(Error::Failed(text));
         }
-        Ok(())
+        part.copy_from_slice(&came);
+        for log in memory.logs(follower) {
+            let noted = log.ticks.iter_mut().filter(|ticks| **ticks != NEVER);
+            noted.for_each(|ticks| *ticks = clocks.here(follower as usize, *ticks).unwrap_or(SOMETIME));
+        }
     }
+    Ok(())
 }
 
 impl Clocks {
@@ -120,13 +108,6 @@ impl Clocks {
         let mut largest = ClockError::default();
         (0..self.lines.len()).for_each(|follower| largest.add(self.error(follower)));
         largest
-    }
-
-    /// Empty distribution of latencies with this error.
-    pub(super) fn distribution(&self, raw: Raw, error: ClockError) -> Distribution {
-        let mut times = if self.are_two() { Distribution::of_two_clocks(raw) } else { Distribution::new(raw) };
-        times.set_clock_error(error);
-        times
     }
 
     /// Puts the clock error of each follower's host into a trial.

@@ -1,10 +1,12 @@
 //! Process of the leader: from its job to its end.
 
-use super::access::TruePair;
+use super::access::{TruePair, prove_refusal};
 use super::attempts::Attempts;
 use super::controls::Controls;
 use super::follower::Follower;
 use super::leader::{Leader, Session};
+use super::logging::open_log;
+use super::payload::payloads;
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, agreed, confine, find, probe};
 use crate::audit;
 use crate::channel::{Channel, send};
@@ -37,7 +39,7 @@ pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
     let mut supervisor = stream.try_clone().map_err(|error| Error::of("supervisor's channel", error))?;
     let (result, threads) = match prepare(job, stream, built_in) {
         Ok((system, mut leader, threads)) => {
-            let result = leader.run(&*system);
+            let result = run(&mut leader, &*system);
             // Followers that are threads do not see this process end.
             leader.controls.hang_up();
             drop(leader);
@@ -139,121 +141,127 @@ fn meet_followers(job: &Job) -> Result<Vec<UnixStream>> {
     Ok(streams)
 }
 
-impl Leader {
-    /// Opens the transport and measures every payload. After an error, the payloads before are on disk.
-    pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
-        if self.job.sub_experiment.workload.reply == Reply::Lines {
-            return self.log(system);
-        }
-        self.controls.set_phase("open");
-        let page = self.is_on_one_host().then(Page::create).transpose();
-        let page = page.map_err(|error| self.controls.failed(&error.to_string()))?;
-        for follower in 0..self.controls.followers() {
-            let setup = self.setup(page.as_ref(), follower);
-            self.controls.send(follower, &ToFollower::Setup(Box::new(setup)))?;
-        }
-        let baseline = Observer::baseline(self.job.local_address);
-        if self.job.sub_experiment.workload.links() > MANY_LINKS {
-            os::raise_file_limit();
-        }
-        let inboxes: Vec<Box<Inbox>> = (0..self.job.sub_experiment.workload.links()).map(|_| Box::default()).collect();
-        self.pin(!self.variant.own_threads)?;
-        let options = self.node_options(Role::Leader, 0);
-        let address = options.local_address.unwrap_or(Ipv4Addr::LOCALHOST.into());
-        if let Some(lack) = os::no_port(self.variant.path, address) {
-            return Err(self.controls.failed(&lack));
-        }
-        let limits = system.probe(&options).map_err(|error| self.controls.transport_failed(&error))?;
-        let for_this_user = ForThisUser::begin();
-        let begin = Instant::now();
-        let mut endpoint = system.open(&options, &inboxes).map_err(|error| self.controls.transport_failed(&error))?;
-        if !self.is_on_one_host() {
-            self.controls.send_all(&ToFollower::Agreed(agreed::read(&options.scratch_dir)?))?;
-        }
-        let mut lanes = endpoint.lanes();
-        let (leader, follower) = self.connect(&mut lanes, &baseline)?;
-        drop(for_this_user);
-        self.pin(self.variant.own_threads)?;
-        let pair = TruePair { leader, follower, took: begin.elapsed() };
-        let trials = self.prove_refusal(limits.unauthorized_peers, &pair)?;
-        let (inboxes, packet_bytes) = (&inboxes, limits.packet_bytes);
-        let mut session = Session { lanes, inboxes, page, packet_bytes, sequence: 0, abandoned: 0 };
-        let variant = self.variant.clone();
-        let proof = probe::lead(self, &mut session, &baseline, &variant)?;
-        self.controls.report(&FromLeader::Proof(proof::with_unauthorized_peers(proof, trials)));
-        if let Err(error) = self.payloads(&mut session) {
-            if let Error::Failed(why) = &error {
-                self.controls.report(&FromLeader::Broken(why.clone()));
-            }
-            // The phase is no longer WRITING, as nothing more is written.
-            let phase = self.controls.phase().to_owned();
-            self.controls.set_phase(if phase == WRITING { ENDING } else { &phase });
-            return Err(error);
-        }
-        self.controls.set_phase(CLOSING);
-        self.controls.send_all(&ToFollower::Bye)
+/// Opens the transport and measures every payload. After an error, the payloads before are on disk.
+fn run(leader: &mut Leader, system: &dyn AnySystem) -> Result<()> {
+    if leader.job.sub_experiment.workload.reply == Reply::Lines {
+        let packet_bytes = open_log(leader, system)?;
+        let (lanes, inboxes) = (Vec::new(), &[]);
+        let mut session = Session { lanes, inboxes, page: None, packet_bytes, sequence: 0, abandoned: 0 };
+        return measure(leader, &mut session, system);
     }
+    leader.controls.set_phase("open");
+    let page = leader.is_on_one_host().then(Page::create).transpose();
+    let page = page.map_err(|error| leader.controls.failed(&error.to_string()))?;
+    for follower in 0..leader.controls.followers() {
+        let setup = leader.setup(page.as_ref(), follower);
+        leader.controls.send(follower, &ToFollower::Setup(Box::new(setup)))?;
+    }
+    let baseline = Observer::baseline(leader.job.local_address);
+    if leader.job.sub_experiment.workload.links() > MANY_LINKS {
+        os::raise_file_limit();
+    }
+    let inboxes: Vec<Box<Inbox>> = (0..leader.job.sub_experiment.workload.links()).map(|_| Box::default()).collect();
+    leader.pin(!leader.variant.own_threads)?;
+    let options = leader.node_options(Role::Leader, 0);
+    let address = options.local_address.unwrap_or(Ipv4Addr::LOCALHOST.into());
+    if let Some(lack) = os::no_port(leader.variant.path, address) {
+        return Err(leader.controls.failed(&lack));
+    }
+    let limits = system.probe(&options).map_err(|error| leader.controls.transport_failed(&error))?;
+    let for_this_user = ForThisUser::begin();
+    let begin = Instant::now();
+    let mut endpoint = system.open(&options, &inboxes).map_err(|error| leader.controls.transport_failed(&error))?;
+    if !leader.is_on_one_host() {
+        leader.controls.send_all(&ToFollower::Agreed(agreed::read(&options.scratch_dir)?))?;
+    }
+    let mut lanes = endpoint.lanes();
+    let (own, peer) = connect(leader, &mut lanes, &baseline)?;
+    drop(for_this_user);
+    leader.pin(leader.variant.own_threads)?;
+    let pair = TruePair { leader: own, follower: peer, took: begin.elapsed() };
+    let trials = prove_refusal(leader, limits.unauthorized_peers, &pair)?;
+    let (inboxes, packet_bytes) = (&inboxes, limits.packet_bytes);
+    let mut session = Session { lanes, inboxes, page, packet_bytes, sequence: 0, abandoned: 0 };
+    let variant = leader.variant.clone();
+    let proof = probe::lead(leader, &mut session, &baseline, &variant)?;
+    leader.controls.report(&FromLeader::Proof(proof::with_unauthorized_peers(proof, trials)));
+    measure(leader, &mut session, system)
+}
 
-    /// Connects all sides, and returns the addresses of the leader and of the first follower.
-    fn connect(&mut self, lanes: &mut [&mut dyn Lane], baseline: &Baseline) -> Result<(Vec<u8>, Vec<u8>)> {
-        let out_of_order = |leader: &Self| leader.controls.failed("the follower's messages are out of order");
-        let addresses: tripmeter_abi::Result<Vec<_>> = lanes.iter_mut().map(|lane| lane.link().address()).collect();
-        let mut addresses = addresses.map_err(|error| self.controls.transport_failed(&error))?;
-        // Addresses of each follower's links.
-        let mut peers = Vec::new();
-        for opened in self.controls.recv_opening()? {
-            let FromFollower::Opened { addresses: peer } = opened else { return Err(out_of_order(self)) };
-            peers.push(peer);
+/// Measures every payload, and ends the followers.
+fn measure(leader: &mut Leader, session: &mut Session<'_>, system: &dyn AnySystem) -> Result<()> {
+    if let Err(error) = payloads(leader, session, system) {
+        if let Error::Failed(why) = &error {
+            leader.controls.report(&FromLeader::Broken(why.clone()));
         }
-        self.controls.set_phase("connect");
-        let links_of_follower = self.job.sub_experiment.workload.follower_links() as usize;
-        if peers.iter().any(|peer| peer.len() != links_of_follower) {
-            return Err(out_of_order(self));
-        }
-        self.controls.send_all(&ToFollower::Connect(addresses.clone()))?;
-        for (index, lane) in lanes.iter_mut().enumerate() {
-            // Several publishers share one link of the follower.
-            let peers: Vec<Vec<u8>> = peers.iter().map(|peer| peer[index % peer.len()].clone()).collect();
-            let connected = lane.link().connect(&peers, OPEN_TIMEOUT.as_nanos() as u64);
-            connected.map_err(|error| self.controls.diagnose(Failure::Transport(error)))?;
-            self.controls.sign_of_life();
-        }
-        self.refuse_third_hosts()?;
-        let (mut others, mut queues) = (Vec::new(), baseline.queues(QueueSide::Leader, self.variant.path));
-        for connected in self.controls.recv_opening()? {
-            let FromFollower::Connected { memory_lock, queues: own } = connected else {
-                return Err(out_of_order(self));
-            };
-            others.push(memory_lock);
-            queues.extend(own);
-        }
-        let own = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
-        others.dedup();
-        let memory_lock = match &others[..] {
-            [other] if *other == own => own,
-            others => format!("leader: {own}; follower: {}", others.join(", ")),
+        // The phase is no longer WRITING, as nothing more is written.
+        let phase = leader.controls.phase().to_owned();
+        leader.controls.set_phase(if phase == WRITING { ENDING } else { &phase });
+        return Err(error);
+    }
+    leader.controls.set_phase(CLOSING);
+    leader.controls.send_all(&ToFollower::Bye)
+}
+
+/// Connects all sides, and returns the addresses of the leader and of the first follower.
+fn connect(leader: &mut Leader, lanes: &mut [&mut dyn Lane], baseline: &Baseline) -> Result<(Vec<u8>, Vec<u8>)> {
+    let out_of_order = |leader: &Leader| leader.controls.failed("the follower's messages are out of order");
+    let addresses: tripmeter_abi::Result<Vec<_>> = lanes.iter_mut().map(|lane| lane.link().address()).collect();
+    let mut addresses = addresses.map_err(|error| leader.controls.transport_failed(&error))?;
+    // Addresses of each follower's links.
+    let mut peers = Vec::new();
+    for opened in leader.controls.recv_opening()? {
+        let FromFollower::Opened { addresses: peer } = opened else { return Err(out_of_order(leader)) };
+        peers.push(peer);
+    }
+    leader.controls.set_phase("connect");
+    let links_of_follower = leader.job.sub_experiment.workload.follower_links() as usize;
+    if peers.iter().any(|peer| peer.len() != links_of_follower) {
+        return Err(out_of_order(leader));
+    }
+    leader.controls.send_all(&ToFollower::Connect(addresses.clone()))?;
+    for (index, lane) in lanes.iter_mut().enumerate() {
+        // Several publishers share one link of the follower.
+        let peers: Vec<Vec<u8>> = peers.iter().map(|peer| peer[index % peer.len()].clone()).collect();
+        let connected = lane.link().connect(&peers, OPEN_TIMEOUT.as_nanos() as u64);
+        connected.map_err(|error| leader.controls.diagnose(Failure::Transport(error)))?;
+        leader.controls.sign_of_life();
+    }
+    refuse_third_hosts(leader)?;
+    let (mut others, mut queues) = (Vec::new(), baseline.queues(QueueSide::Leader, leader.variant.path));
+    for connected in leader.controls.recv_opening()? {
+        let FromFollower::Connected { memory_lock, queues: own } = connected else {
+            return Err(out_of_order(leader));
         };
-        self.controls.report(&FromLeader::Opened {
-            transport_version: self.description.version.clone(),
-            system_version: self.description.system_version.clone(),
-            same_process: self.variant.same_process,
-            memory_lock,
-            queues: KernelQueues::joined(queues),
-        });
-        Ok((addresses.swap_remove(0), peers.swap_remove(0).swap_remove(0)))
+        others.push(memory_lock);
+        queues.extend(own);
     }
+    let own = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
+    others.dedup();
+    let memory_lock = match &others[..] {
+        [other] if *other == own => own,
+        others => format!("leader: {own}; follower: {}", others.join(", ")),
+    };
+    leader.controls.report(&FromLeader::Opened {
+        transport_version: leader.description.version.clone(),
+        system_version: leader.description.system_version.clone(),
+        same_process: leader.variant.same_process,
+        memory_lock,
+        queues: KernelQueues::joined(queues),
+    });
+    Ok((addresses.swap_remove(0), peers.swap_remove(0).swap_remove(0)))
+}
 
-    /// Fails if a link goes to a third host: a follower on another host names the addresses. A broker may be elsewhere.
-    fn refuse_third_hosts(&mut self) -> Result<()> {
-        let Some(own) = self.job.local_address.filter(|_| !self.variant.broker) else { return Ok(()) };
-        let hosts = [&self.job.follower_addresses[..], &[own]].concat();
-        let failed = |error| Error::of("the sockets of the leader", error);
-        match proof::connected_elsewhere(&hosts).map_err(failed)? {
-            Some(other) => {
-                let hosts = self.job.hosts.join(", ");
-                Err(self.controls.failed(&format!("messages would go to {other}, which is no address of {hosts}")))
-            }
-            None => Ok(()),
+/// Fails if a link goes to a third host: a follower on another host names the addresses. A broker may be elsewhere.
+fn refuse_third_hosts(leader: &mut Leader) -> Result<()> {
+    let Some(own) = leader.job.local_address.filter(|_| !leader.variant.broker) else { return Ok(()) };
+    let hosts = [&leader.job.follower_addresses[..], &[own]].concat();
+    let failed = |error| Error::of("the sockets of the leader", error);
+    match proof::connected_elsewhere(&hosts).map_err(failed)? {
+        Some(other) => {
+            let hosts = leader.job.hosts.join(", ");
+            Err(leader.controls.failed(&format!("messages would go to {other}, which is no address of {hosts}")))
         }
+        None => Ok(()),
     }
 }

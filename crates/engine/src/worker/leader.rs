@@ -9,15 +9,18 @@ use crate::lanes::{Lane, LoopSetting};
 use crate::measure::Shared;
 use crate::measure::callback::Inbox;
 use crate::measure::interrupter::Interrupter;
+use crate::measure::notes::ArrivalMemory;
 use crate::os;
 use crate::resolve::real_time::library_sched;
-use crate::wire::{FromLeader, Job, PROTOCOL, Setup, Task, ToFollower};
+use crate::wire::{ArrivalPlace, FromLeader, Job, PROTOCOL, Setup, Task, ToFollower};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Variant, Wait};
+use tripmeter_abi::{Description, NodeOptions, Role, Variant, Wait};
 use tripmeter_model::interference::Sched;
 use tripmeter_model::manifest::Handover;
+use tripmeter_model::pattern::facts;
+use tripmeter_model::workload::Reply;
 
 pub struct Leader {
     pub(super) job: Job,
@@ -54,9 +57,9 @@ impl Leader {
         self.job.local_address.is_none()
     }
 
-    /// True if a core-to-core probe is possible: one host, and a CPU for each side.
+    /// True if a core-to-core probe is possible: one host, a CPU for each side, and messages between them.
     pub(super) fn has_handover(&self) -> bool {
-        if !self.is_on_one_host() {
+        if !self.is_on_one_host() || self.job.sub_experiment.workload.reply == Reply::Lines {
             return false;
         }
         let shared_cpu = self.job.leader_cpu.is_some() && self.job.leader_cpu == self.job.follower_cpus[0];
@@ -68,6 +71,25 @@ impl Leader {
         let Some(page) = session.page.as_ref().filter(|_| self.has_handover()) else { return Ok(None) };
         self.controls.ask(0, &ToFollower::Handover)?;
         Ok(page.lead(&self.job.timebase))
+    }
+
+    /// Place of arrivals for which the leader has room in `memory`.
+    pub(super) fn arrival_place(&self, memory: &ArrivalMemory) -> ArrivalPlace {
+        if self.is_on_one_host() {
+            return ArrivalPlace::Leader(memory.place());
+        }
+        self.controls.expect_arrivals(memory.part_bytes());
+        ArrivalPlace::Follower
+    }
+
+    /// Moves the results of the attempt before out of the way. Must be called before any of this one is written.
+    pub(super) fn make_room(&mut self) -> Result<()> {
+        if self.attempts.is_written() {
+            // A kill from here on leaves a payload that does not count, instead of half of each attempt.
+            self.controls.report(&FromLeader::Replacing);
+            self.controls.await_noted()?;
+        }
+        self.attempts.make_room(&mut self.files)
     }
 
     /// Interrupts overdue blocking calls from now on.
@@ -134,9 +156,11 @@ impl Leader {
         }
     }
 
-    /// Task of the followers: calls name their request to the transport, whose pattern is then `rpc`.
+    /// Task of followers that answer.
     pub(super) fn answer_task(&self) -> Task {
-        if self.job.sub_experiment.pattern == Pattern::Rpc { Task::AnswerCalls } else { Task::Answer }
+        let plan = &self.job.sub_experiment;
+        let names_request = facts(plan.pattern).allowed_as(&plan.workload).is_some_and(|allowed| allowed.names_request);
+        if names_request { Task::ANSWER_CALLS } else { Task::ANSWER }
     }
 
     pub(super) fn setting<'a>(&self, inbox: &'a Inbox, shared: &'a Shared) -> LoopSetting<'a> {

@@ -6,7 +6,7 @@ use super::{Error, Result};
 use crate::channel::NoMessage;
 use crate::log_check::LineCheck;
 use crate::os;
-use crate::wire::{Begin, FromFollower, Report, Task, ToFollower};
+use crate::wire::{Begin, FromFollower, Report, TaskReply, ToFollower};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -26,7 +26,10 @@ impl Follower {
         self.pin(true)?;
         loop {
             match self.recv(IDLE_TIMEOUT) {
-                Ok(ToFollower::Begin(Begin { task: Task::ReadLog { is_pipe }, payload_bytes, most, .. })) => {
+                Ok(ToFollower::Begin(Begin { task, payload_bytes, most, .. })) => {
+                    let TaskReply::Lines { is_pipe } = task.reply else {
+                        return Err(Error::Failed("the leader asked a reader of lines for messages".to_owned()));
+                    };
                     let check = LineCheck::new(payload_bytes as usize, most.first().copied().unwrap_or(0));
                     let (check, calls) = if is_pipe { self.read_pipe(check)? } else { self.read_file(check)? };
                     self.report(Report { log: Some(check.finish(calls)), ..Report::default() })?;

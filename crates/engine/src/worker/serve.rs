@@ -1,15 +1,17 @@
 //! Process of the follower: from its first message to its end.
 
 use super::follower::{Follower, IDLE_TIMEOUT};
+use super::links::Taken;
 use super::pool::Window;
 use super::{BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, agreed, find, probe};
 use crate::handover::Page;
 use crate::lanes::{Answering, AnyNode, AnySystem, Lane};
 use crate::measure::callback::Inbox;
+use crate::measure::notes::ArrivalLog;
 use crate::measure::stamped::StampLog;
 use crate::os::{self, ForThisUser};
 use crate::proof::{Baseline, Observer};
-use crate::wire::{Begin, Follow, FromFollower, Report, Task, ToFollower};
+use crate::wire::{Begin, Follow, FromFollower, Report, TaskReply, ToFollower};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -101,7 +103,7 @@ impl Follower {
                 }
                 ToFollower::Begin(begin) => {
                     self.schedule()?;
-                    self.begin(endpoint, inboxes, begin)?;
+                    self.serve_links(endpoint, inboxes, begin)?;
                 }
                 ToFollower::Bye => return Ok(()),
                 ToFollower::Setup(_) | ToFollower::Agreed(_) | ToFollower::Connect(_) | ToFollower::End { .. } => {
@@ -112,50 +114,48 @@ impl Follower {
     }
 
     /// Handles messages until the leader has sent all, and reports them.
-    fn begin(&mut self, endpoint: &mut dyn AnyNode, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
-        let task = begin.task;
-        self.shared.is_alone.store(matches!(task, Task::Answer | Task::Count), Relaxed);
-        match task {
-            Task::Count => self.count_one(endpoint, inboxes, begin),
-            Task::Answer => self.answer_one(endpoint, inboxes, begin),
-            Task::AnswerCalls => self.answer_calls(endpoint, inboxes, begin),
-            Task::Note => self.receive(endpoint, inboxes, begin),
-            Task::ReadLog { .. } => Err(Error::Failed("the leader asked a transport for a log".to_owned())),
-        }
-    }
-
-    /// Counts the messages of the first link; some arrivals are kept, if the leader has memory for them.
-    fn count_one(&mut self, endpoint: &mut dyn AnyNode, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
-        let Begin { first, most, arrivals, .. } = begin;
-        let mut memory = arrivals.map(|place| self.arrivals(Some(place), most)).transpose()?;
-        let log = memory.as_mut().and_then(|memory| memory.logs(0).pop());
-        self.ready()?;
-        self.cost.open(Window::open());
-        let arrived = vec![self.count(endpoint, inboxes, first, log, None)?];
-        let used = self.cost.close();
-        self.send_arrivals(arrivals, memory)?;
-        self.report(Report { arrived, used, ..Report::default() })
-    }
-
-    /// Answers the messages of the first link; their arrivals are kept, if the leader has memory for them.
-    fn answer_one(&mut self, endpoint: &mut dyn AnyNode, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
-        let Begin { first, most, arrivals, instrument, .. } = begin;
-        let mut memory = arrivals.map(|place| self.arrivals(Some(place), most)).transpose()?;
-        let mut logs = memory.as_mut().map(|memory| memory.logs(0)).unwrap_or_default();
-        let is_stamped = instrument == Some(Instrument::Stamps);
-        let stamps = if is_stamped { StampLog::new(first, std::mem::take(&mut logs)) } else { None };
-        let answers = Answering {
-            names_request: false,
-            follower: self.number(),
-            kept: logs.pop().map(|log| (first, log)),
-            delay_ns: self.setup().answer_delay_ns,
-            stamps,
+    fn serve_links(&mut self, endpoint: &mut dyn AnyNode, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
+        let Begin { task, arrivals, ref most, .. } = begin;
+        self.shared.is_alone.store(!task.serves_all, Relaxed);
+        let mut memory = arrivals.map(|place| self.arrivals(place, most.clone())).transpose()?;
+        let logs = memory.as_mut().map_or_else(Vec::new, |memory| memory.logs(0));
+        let taken = if task.serves_all {
+            self.serve_all(endpoint, inboxes, &begin, logs)?
+        } else {
+            self.serve_first(endpoint, inboxes, &begin, logs)?
         };
-        self.ready()?;
-        self.cost.open(if instrument == Some(Instrument::Counters) { Window::counted() } else { Window::open() });
-        self.answer(endpoint, inboxes, answers, None)?;
-        let used = self.cost.close();
         self.send_arrivals(arrivals, memory)?;
-        self.report(Report { used, ..Report::default() })
+        let Taken { arrived, used, failure } = taken;
+        let why = failure.map(|failure| format!("take messages: {failure}"));
+        self.report(Report { arrived, used, failed: why.clone(), ..Report::default() })?;
+        why.map_or(Ok(()), |why| Err(Error::Failed(why)))
+    }
+
+    /// Serves the first link in this thread.
+    fn serve_first(
+        &mut self,
+        endpoint: &mut dyn AnyNode,
+        inboxes: &[Box<Inbox>],
+        begin: &Begin,
+        mut logs: Vec<ArrivalLog<'_>>,
+    ) -> Result<Taken> {
+        let stamps = begin.instrument.filter(|instrument| *instrument == Instrument::Stamps);
+        let stamps = stamps.and_then(|_| StampLog::new(begin.first, std::mem::take(&mut logs)));
+        let log = logs.pop();
+        self.ready()?;
+        let is_counted = begin.instrument == Some(Instrument::Counters);
+        self.cost.open(if is_counted { Window::counted() } else { Window::open() });
+        let mut arrived = Vec::new();
+        match begin.task.reply {
+            TaskReply::Nothing => arrived.push(self.count(endpoint, inboxes, begin.first, log, None)?),
+            TaskReply::Answer { names_request } => {
+                let (follower, kept) = (self.number(), log.map(|log| (begin.first, log)));
+                let delay_ns = self.setup().answer_delay_ns;
+                let answers = Answering { names_request, follower, kept, delay_ns, stamps };
+                self.answer(endpoint, inboxes, answers, None)?;
+            }
+            TaskReply::Lines { .. } => return Err(Error::Failed("the leader asked a transport for a log".to_owned())),
+        }
+        Ok(Taken { arrived, used: self.cost.close(), failure: None })
     }
 }

@@ -2,8 +2,7 @@
 
 use super::measuring_command::MeasuringCommand;
 use crate::args::{Cli, ExperimentArgs, FleetArgs, Written};
-use crate::error::CliError;
-use crate::in_one_line;
+use crate::error::{CliError, in_one_line};
 use crate::measurement::Prepared;
 use clap::Parser;
 use std::path::Path;

@@ -1,76 +1,74 @@
-//! Follower under pattern `channel`: a thread for each topic, or one that polls all topics, or one that takes from all
-//! publishers of a topic.
+//! Follower that serves all links: a thread for each, or one that polls them in turns, or one that takes from all publishers
+//! of a topic.
 
 use super::follower::{Follower, setting};
 use super::pool::{PAUSE, ThreadPool, Window, Work, look_ns};
 use super::{ANSWER_TIMEOUT, Error, Result};
 use crate::channel::NoMessage;
-use crate::lanes::{AnyNode, Ended, LoopSetting, Received, Receiving};
+use crate::lanes::{Answering, AnyNode, Ended, LoopSetting, Received, Receiving};
 use crate::measure::Failure;
 use crate::measure::callback::Inbox;
+use crate::measure::notes::ArrivalLog;
 use crate::os;
-use crate::wire::{Arrived, Begin, FromFollower, Report, ToFollower};
+use crate::wire::{Arrived, Begin, FromFollower, TaskReply, ToFollower};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Wait, panicked};
 use tripmeter_model::used::Used;
 
-/// Result of the links' threads.
+/// Result of the served links.
 pub(super) struct Taken {
+    /// Counts of each stream; empty if messages were answered.
+    pub arrived: Vec<Arrived>,
     /// Resource use of the process until the last message was sent.
-    used: Used,
+    pub used: Used,
     /// Failure of a thread, which ended the others too.
-    failure: Option<Failure>,
+    pub failure: Option<Failure>,
 }
 
 /// Interval between interruptions of threads that wait for messages that no longer come.
 const REMINDER: Duration = Duration::from_millis(2);
 
 impl Follower {
-    /// Notes the messages of every topic until all that the leader announced have come, it has gone, or the transport fails;
-    /// then reports.
-    pub(super) fn receive(&mut self, endpoint: &mut dyn AnyNode, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
-        let Begin { first, most: messages, arrivals, .. } = begin;
-        let (streams, links) = (messages.len(), inboxes.len());
+    /// Serves all links until the leader has sent all, it has gone, or the transport fails.
+    pub(super) fn serve_all(
+        &mut self,
+        endpoint: &mut dyn AnyNode,
+        inboxes: &[Box<Inbox>],
+        begin: &Begin,
+        logs: Vec<ArrivalLog<'_>>,
+    ) -> Result<Taken> {
+        match begin.task.reply {
+            TaskReply::Answer { names_request } => self.answer_all(endpoint, inboxes, begin.first, names_request, logs),
+            _ => self.note_all(endpoint, inboxes, begin.first, logs),
+        }
+    }
+
+    /// Notes every arrival. Each stream has a log.
+    fn note_all(
+        &mut self,
+        endpoint: &mut dyn AnyNode,
+        inboxes: &[Box<Inbox>],
+        first: u64,
+        logs: Vec<ArrivalLog<'_>>,
+    ) -> Result<Taken> {
+        let (streams, links) = (logs.len(), inboxes.len());
         // Each stream has a place that stops its loop: there may be fewer threads.
         let (pool, has_publishers) = (&ThreadPool::new(streams), self.setup().options.has_publishers());
-        if links != if has_publishers { 1 } else { streams } {
-            return Err(Error::Failed(format!("the leader publishes {streams} streams, here are {links} links")));
+        if streams == 0 || links != if has_publishers { 1 } else { streams } {
+            return Err(Error::Failed(format!(
+                "link count mismatch: {streams} streams at the leader, {links} links at this follower"
+            )));
         }
         let each = if has_publishers { streams } else { 1 };
         let take_timeout_ns = look_ns(links);
-        let mut memory = self.arrivals(arrivals, messages)?;
-        let mut logs = memory.logs(0).into_iter();
+        let mut logs = logs.into_iter();
         let receiving = pool.shared.chunks(each).map(|ends| {
             let logs = logs.by_ref().take(each).collect();
             Receiving { first, logs, has_publishers, ends, take_timeout_ns }
         });
-        let receiving = receiving.collect();
-        let (taken, received) = self.receive_all(pool, endpoint, inboxes, receiving)?;
-        let streams = received.iter().flat_map(|received| received.streams.iter().copied());
-        let nobodys = received.iter().filter_map(|received| received.nobodys);
-        let arrived = streams.chain(nobodys).collect();
-        self.send_arrivals(arrivals, Some(memory))?;
-        self.send_arrived(arrived, taken)
-    }
-
-    /// Reports the arrivals; fails if the transport has failed.
-    pub(super) fn send_arrived(&mut self, arrived: Vec<Arrived>, taken: Taken) -> Result<()> {
-        let Taken { used, failure } = taken;
-        let why = failure.map(|failure| format!("take messages: {failure}"));
-        self.report(Report { arrived, used, failed: why.clone(), ..Report::default() })?;
-        why.map_or(Ok(()), |why| Err(Error::Failed(why)))
-    }
-
-    /// Receives over each link, as the wait requires.
-    fn receive_all(
-        &mut self,
-        pool: &ThreadPool,
-        endpoint: &mut dyn AnyNode,
-        inboxes: &[Box<Inbox>],
-        receiving: Vec<Receiving<'_>>,
-    ) -> Result<(Taken, Vec<Received>)> {
+        let receiving: Vec<Receiving<'_>> = receiving.collect();
         let listening = || {
             pool.ready.fetch_add(1, Release);
         };
@@ -94,12 +92,57 @@ impl Follower {
             });
             works.collect()
         };
-        let (taken, received) = self.in_pool(pool, works)?;
-        Ok((taken, received.into_iter().flatten().collect()))
+        let (used, failure, received) = self.in_pool(pool, works)?;
+        let received: Vec<Received> = received.into_iter().flatten().collect();
+        let streams = received.iter().flat_map(|received| received.streams.iter().copied());
+        let nobodys = received.iter().filter_map(|received| received.nobodys);
+        Ok(Taken { arrived: streams.chain(nobodys).collect(), used, failure })
     }
 
-    /// Does each of the works in a thread of the pool, until the leader has sent all or has gone. Returns the result of each.
-    pub(super) fn in_pool<W, R>(&mut self, pool: &ThreadPool, works: Vec<W>) -> Result<(Taken, Vec<R>)>
+    /// Answers the requests of all clients. Arrivals are kept if there is a log for each.
+    fn answer_all(
+        &mut self,
+        endpoint: &mut dyn AnyNode,
+        inboxes: &[Box<Inbox>],
+        first: u64,
+        names_request: bool,
+        logs: Vec<ArrivalLog<'_>>,
+    ) -> Result<Taken> {
+        let (clients, links) = (logs.len(), inboxes.len());
+        if clients != 0 && clients != links {
+            return Err(Error::Failed(format!(
+                "link count mismatch: {clients} clients at the leader, {links} links at this follower"
+            )));
+        }
+        let kept: Vec<_> = logs.into_iter().map(|log| (first, log)).collect();
+        let pool = &ThreadPool::new(links);
+        let listening = || {
+            pool.ready.fetch_add(1, Release);
+        };
+        let setup = self.setup();
+        let settings = inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| setting(setup, inbox, shared));
+        let works: Vec<Work<'_, ()>> = if setup.options.wait == Wait::Poll {
+            let (mut turns, mut settings) = (endpoint.in_turns(), settings);
+            let Some(setting) = settings.next() else { return Err(Error::Failed("there is no link".to_owned())) };
+            vec![Box::new(move || {
+                listening();
+                ((), turns.answer(setting, kept))
+            })]
+        } else {
+            let kept = kept.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+            let works = endpoint.lanes().into_iter().zip(settings).zip(kept);
+            let works = works.map(|((lane, setting), kept)| -> Work<'_, ()> {
+                let answers = Answering { names_request, kept, ..Answering::default() };
+                Box::new(move || ((), lane.answer(setting, answers, None, &mut || listening())))
+            });
+            works.collect()
+        };
+        let (used, failure, _) = self.in_pool(pool, works)?;
+        Ok(Taken { arrived: Vec::new(), used, failure })
+    }
+
+    /// Does each of the works in a thread of the pool, until the leader has sent all or has gone. Returns the resource use until then, the failure of a thread, and the result of each.
+    fn in_pool<W, R>(&mut self, pool: &ThreadPool, works: Vec<W>) -> Result<(Used, Option<Failure>, Vec<R>)>
     where
         W: FnOnce() -> Ended<R> + Send,
         R: Send,
@@ -135,7 +178,7 @@ impl Follower {
                 failure = failure.or(ended.1.err());
             }
             match (attended, failure) {
-                (Ok(used), failure) => Ok((Taken { used, failure }, done)),
+                (Ok(used), failure) => Ok((used, failure, done)),
                 // A thread's own failure tells more than its consequence here.
                 (Err(_), Some(failure)) => Err(Error::of("take messages", failure)),
                 (Err(error), None) => Err(error),
