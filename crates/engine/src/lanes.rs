@@ -7,8 +7,8 @@ mod lane;
 mod link;
 mod round_trips;
 
-pub use crate::measure::LoopSetting;
-use crate::measure::callback::Inbox;
+use crate::measure::inbox::Inbox;
+pub use crate::measure::setting::LoopSetting;
 pub use lane::{
     Answering, Calls, Ended, Flow, Lane, Logging, Publication, Published, Received, Receiving, Spaced, Turns,
 };

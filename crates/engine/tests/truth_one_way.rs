@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Link, Loan, Message, Result, Wait};
 use tripmeter_engine::clock::{Clock, Timebase};
-use tripmeter_engine::measure::callback::Inbox;
+use tripmeter_engine::measure::inbox::Inbox;
 use tripmeter_engine::measure::ledger::Single;
 use tripmeter_engine::measure::notes::{Arrival, ArrivalMemory, NoNotes, Notes};
 use tripmeter_engine::measure::sampling::{self, Sampled, SampledTimes};
+use tripmeter_engine::measure::setting::LoopSetting;
 use tripmeter_engine::measure::sink::Sink;
 use tripmeter_engine::measure::stream::{Even, Extent, Paused, Spacing, StreamSender, Unspaced};
-use tripmeter_engine::measure::{Failure, LoopEnd, LoopSetting, MOST_SILENT, Shared, Tap};
+use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared, Tap};
 use tripmeter_engine::message::TouchLimit;
 use tripmeter_engine::wire::Arrived;
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};

@@ -12,12 +12,13 @@ use crate::measure::ledger::{Ledger, SeveralPublishers, Single};
 use crate::measure::notes::{Arrival, ArrivalLog, NoNotes, Notes};
 use crate::measure::publish::{PublicationPlan, Publisher, Sleep, Timetable};
 use crate::measure::sampling::{NoTimes, Sampled, SendTimes};
+use crate::measure::setting::LoopSetting;
 use crate::measure::sink::{Sink, take_turns};
 use crate::measure::stamped::{CallbackStamps, StampLog, Stamped};
 use crate::measure::stamps::{self, Kept, NoStamps, Numbered, Requests, Stamps};
 use crate::measure::stream::{Extent, StreamSender, Unspaced};
 use crate::measure::trips::{StoredSamples, TripState, Trips};
-use crate::measure::{Failure, LoopEnd, LoopSetting, Tap, Tracker, callback, echo, logging};
+use crate::measure::{Failure, LoopEnd, Tap, Tracker, callback, echo, logging};
 use crate::message::TouchLimit;
 use crate::proof::Observer;
 use crate::replay::Times;
@@ -266,6 +267,7 @@ impl<L: Link> Lane for L {
             flow: &mut Flow,
             extent: Extent,
         ) -> Result<LoopEnd, Failure> {
+            // Copied, not borrowed: over a borrowed flow the loop had a tenth more instructions.
             let mut stream = StreamSender::new(link, clock, setting.shared, flow.length, flow.sequence);
             (stream.timeout_ns, stream.ticks_per_ns) = (setting.loss_timeout_ns, setting.timebase.ticks_per_ns());
             stream.touch = setting.touch;
@@ -294,6 +296,7 @@ impl<L: Link> Lane for L {
         samples: &mut [u64],
         deadline: u64,
     ) -> Result<(usize, LoopEnd), Failure> {
+        // Copied, not borrowed: over a borrowed log there was a load more between both clock readings.
         let Logging { text, length, sequence, refused } = *log;
         let (shared, timeout_ns) = (setting.shared, setting.loss_timeout_ns);
         with_clock!(setting.timebase.source, clock => {

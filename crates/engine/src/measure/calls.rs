@@ -1,7 +1,7 @@
 //! Leader's loop of one client under pattern `rpc`: it calls, waits for the answer, and calls again.
 
 use super::answers::{Answers, TripStep};
-use super::callback::HandlerTurns;
+use super::inbox::HandlerTurns;
 use super::notes::{DAMAGED, NEVER};
 use super::publish::{Rest, Sending, Timetable, await_due};
 use super::trips::{Trip, Trips};

@@ -1,7 +1,8 @@
 //! Follower's loop under `pingpong` and `rpc`.
 
+use super::setting::LoopSetting;
 use super::stamps::Stamps;
-use super::{Failure, LoopSetting, Shared, TAKE_TIMEOUT_NS};
+use super::{Failure, Shared, TAKE_TIMEOUT_NS};
 use crate::message::{self, Header, Kind, TouchLimit};
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Link, Message};

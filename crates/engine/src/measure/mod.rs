@@ -9,12 +9,14 @@ pub mod callback;
 pub mod calls;
 pub mod delayed;
 pub mod echo;
+pub mod inbox;
 pub mod interrupter;
 pub mod ledger;
 pub mod logging;
 pub mod notes;
 pub mod publish;
 pub mod sampling;
+pub mod setting;
 pub mod several_followers;
 pub mod sink;
 pub mod stamped;
@@ -24,34 +26,17 @@ mod tap;
 mod tracker;
 pub mod trips;
 
-use crate::clock::Timebase;
-use crate::message::TouchLimit;
-use callback::Inbox;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 pub use tap::Tap;
 use thiserror::Error;
 pub use tracker::Tracker;
-use tripmeter_abi::Wait;
 
 /// Most messages in a row without an intact answer before the path counts as dead.
 pub const MOST_SILENT: u32 = 10;
 
 /// Longest sleep of one receive before it checks the flags; a message normally comes long before.
 pub const TAKE_TIMEOUT_NS: u64 = 50_000_000;
-
-/// Parameters of a loop. Each loop has a copy: behind a pointer they would cost a load more in the measured window.
-#[derive(Clone, Copy)]
-pub struct LoopSetting<'a> {
-    pub timebase: Timebase,
-    pub touch: TouchLimit,
-    pub wait: Wait,
-    /// Longest wait for a message, and for a full transport to take one.
-    pub loss_timeout_ns: u64,
-    /// Receiver of messages under wait `callback`.
-    pub inbox: &'a Inbox,
-    pub shared: &'a Shared,
-}
 
 /// State that the measuring thread shares with the threads that watch it.
 #[derive(Debug, Default)]

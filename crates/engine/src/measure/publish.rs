@@ -1,7 +1,8 @@
 //! Leader's loop of one topic under pattern `channel`: it sleeps until a message is due, stamps, and publishes.
 //! The timetable is a type of the loop, so that nothing is decided per message.
 
-use super::{Failure, LoopEnd, LoopSetting, Shared};
+use super::setting::LoopSetting;
+use super::{Failure, LoopEnd, Shared};
 use crate::clock::{Clock, monotonic_ns};
 use crate::message::{self, Header, Kind};
 use std::sync::atomic::AtomicU64;

@@ -1,7 +1,8 @@
 //! Follower's loop under one-way patterns: it counts messages.
 
 use super::ledger::Ledger;
-use super::{Failure, LoopSetting, TAKE_TIMEOUT_NS, Tap};
+use super::setting::LoopSetting;
+use super::{Failure, TAKE_TIMEOUT_NS, Tap};
 use crate::clock::Clock;
 use crate::wire::Arrived;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};

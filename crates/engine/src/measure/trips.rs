@@ -1,8 +1,9 @@
 //! Leader's loop under `pingpong`, by `poll` or `block`; calls of `rpc` are trips too.
 
 use super::answers::{Answers, TripStep};
+use super::setting::LoopSetting;
 use super::stamps::TripRow;
-use super::{Failure, LoopEnd, LoopSetting, MOST_SILENT, TAKE_TIMEOUT_NS, Tap};
+use super::{Failure, LoopEnd, MOST_SILENT, TAKE_TIMEOUT_NS, Tap};
 use crate::clock::Clock;
 use crate::message::{self, Header, Kind};
 use std::sync::atomic::Ordering::Relaxed;
