@@ -50,17 +50,24 @@ fn make(side: &MeasuredSide<'_>) -> MadeTable {
     MadeTable::new(table.table().grouped_by_sub(), of_recording(recording, &plays))
 }
 
-/// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`.
+/// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`, or
+/// `Topics with sizes and rates: 7 messages on 3 topics, 0.033 s`.
 fn caption(recording: &Recording) -> String {
     let Recording { file, speed, messages, duration_ns, sha256, part, .. } = recording;
     let part = if part.is_all() { String::new() } else { format!(", {part}") };
-    let (topics, seconds) = (recording.topics.len(), *duration_ns as f64 / 1e9);
-    let hash = sha256.get(..16).unwrap_or(sha256);
-    format!(
-        "Recording {file}{part}, speed {speed}: {} on {}, {seconds:.3} s as recorded, sha256 {hash}...",
+    let extent = format!(
+        "{} on {}, {:.3} s",
         counted(*messages as usize, "message"),
-        counted(topics, "topic")
-    )
+        counted(recording.topics.len(), "topic"),
+        *duration_ns as f64 / 1e9
+    );
+    match recording.has_file() {
+        true => {
+            let hash = sha256.get(..16).unwrap_or(sha256);
+            format!("Recording {file}{part}, speed {speed}: {extent} as recorded, sha256 {hash}...")
+        }
+        false => format!("Topics with sizes and rates: {extent}"),
+    }
 }
 
 #[cfg(test)]
