@@ -74,7 +74,7 @@ pub fn fits_recording(common: &Common, played: Played) -> Result<(), Problem> {
     let given = [
         ("payloads (--payloads)", common.payloads.is_some(), sizes),
         ("rate (--rate)", common.rate.is_some(), times),
-        ("topics (--topics)", common.topics.is_some(), "its topics have names"),
+        ("topics (--topics)", common.topics.is_some(), "each topic has a name"),
         ("publishers (--publishers)", common.publishers.is_some(), "each topic has one"),
         ("clients (--clients)", common.clients.is_some(), "each topic is a client"),
         ("mode (--mode)", common.mode.is_some(), times),

@@ -17,13 +17,13 @@ pub const TABLE: PatternTable = PatternTable { is_of: |_| false, what: "", figur
 const LATENCIES: [Statistic; 5] = [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::Max];
 const TOPIC_HELP: &str = "(all): all of them, rates as their sum; what the processes used is in trials.jsonl";
 const RATE_HELP: &str =
-    "messages per second from the first of a topic to its last, as recorded times the speed; -: all are of one instant";
+    "messages per second from the first of a topic to its last, as they are due; -: all are due at one instant";
 const ACHIEVED_HELP: &str = "the same, as sent; !: the rate was missed";
 const TIME_HELP: &str = "\
-response = one way from when a message was to be sent, as recorded, service = from when it was sent; a clock is read at both ends";
+response = one way from when a message was due, service = from when it was sent; a clock is read at both ends";
 const CALLS_HELP: &str = "\
-response = from when a message was to be sent, as recorded, service = from when it was sent, one way; rtt: a call, whole round \
-trips to an answer of the same size, each topic a client";
+response = from when a message was due, service = from when it was sent, one way; rtt: a call, whole round trips to an answer of \
+the same size, each topic a client";
 
 fn make(side: &MeasuredSide<'_>) -> MadeTable {
     let plays = TableRow::rows(side, |plan| plan.workload.is_recorded());
@@ -111,6 +111,16 @@ mod tests {
             "{csv}"
         );
         assert!(rows[4].starts_with("uds/stream,poll,none,/switch,1000,16,400,400,service,11000,10000,"), "{csv}");
+    }
+
+    #[test]
+    fn topics_without_a_file_name_none() {
+        let mut manifest = played();
+        let recording = manifest.plan.recording.as_mut().unwrap();
+        (recording.file, recording.sha256) = (String::new(), String::new());
+        let text = all(&manifest);
+        assert!(text.contains("Topics with sizes and rates: 2000 messages on 2 topics, 1.500 s\n"), "{text}");
+        assert!(!text.contains("Recording") && !text.contains("sha256"), "{text}");
     }
 
     #[test]
