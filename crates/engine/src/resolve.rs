@@ -17,7 +17,7 @@ mod topics;
 mod transport;
 mod workload;
 
-pub use channel::{Played, fits_recording};
+pub use channel::fits_recording;
 pub use check::{OutOfBounds, check_plan, check_rounds};
 pub use defaults::MOST_ATTEMPTS;
 pub use error::{PlanError, Problem};

@@ -4,7 +4,7 @@
 //! The schedule of an hour has millions of messages. It is a folder with two files. `topics.json` is the
 //! [`Recording`]; `messages` has an [`ScheduleEntry`] of 16 bytes for each message, in the order of the recording.
 
-use crate::manifest::is_zero;
+use crate::count::{self, saturating_sum};
 use crate::payload::HEADER_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,24 @@ pub const MOST_TOPICS: usize = 4096;
 /// Longest recorded time from first to last message: 30 days.
 pub const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
+/// What replaces the messages of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Played {
+    /// Messages read from files.
+    Recording,
+    /// Topics with a size and a rate each.
+    Topics,
+}
+
+impl fmt::Display for Played {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Played::Recording => "a recording",
+            Played::Topics => "topics with sizes and rates (--topic)",
+        })
+    }
+}
+
 /// What is in a recording, and how it is played.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recording {
@@ -27,7 +45,7 @@ pub struct Recording {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub file: String,
     /// Size of the file; of several, their sum.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "count::is_zero")]
     pub file_bytes: u64,
     /// SHA-256 of the file, in hexadecimal digits; of several, of their SHA-256s, sorted, a line each.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -110,7 +128,7 @@ impl Recording {
         Self {
             speed: 1.0,
             duration_ns: topics.iter().map(|topic| topic.last_ns).max().unwrap_or(0),
-            messages: topics.iter().fold(0, |sum, topic| sum.saturating_add(topic.messages)),
+            messages: saturating_sum(topics.iter().map(|topic| topic.messages)),
             topics,
             ..Self::default()
         }

@@ -3,10 +3,9 @@
 use super::error::Problem;
 use super::load;
 use super::rpc::MOST_CLIENTS;
-use std::fmt;
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
-use tripmeter_model::recording::Recording;
+use tripmeter_model::recording::{Played, Recording};
 use tripmeter_model::workload::{Recorded, Workload};
 
 /// Largest number of topics or publishers: each has a thread, a topic on both sides.
@@ -34,23 +33,6 @@ pub(super) fn check(topics: u32, publishers: u32) -> Result<(), Problem> {
 
 /// Default warm-up messages of each topic before a recording.
 const RECORDING_WARMUP: u64 = 3;
-
-/// What replaces the messages of a workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Played {
-    Recording,
-    /// Topics with a size and a rate each.
-    Topics,
-}
-
-impl fmt::Display for Played {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Played::Recording => "a recording",
-            Played::Topics => "topics with sizes and rates (--topic)",
-        })
-    }
-}
 
 /// Checks that no setting conflicts with a recording, which fixes messages and times.
 pub fn fits_recording(common: &Common, played: Played) -> Result<(), Problem> {

@@ -1,6 +1,5 @@
 //! Problems of an experiment that make it impossible to plan.
 
-use super::channel::Played;
 use crate::os;
 use crate::registry::RegistryError;
 use thiserror::Error;
@@ -10,7 +9,7 @@ use tripmeter_model::count::MOST_COUNT;
 use tripmeter_model::interference::{MOST_PRIORITY, Sched};
 use tripmeter_model::payload::{PayloadError, display_size};
 use tripmeter_model::plan::{MOST_ROUNDS, MOST_TRIALS};
-use tripmeter_model::recording::{MOST_MESSAGES, MOST_TOPICS};
+use tripmeter_model::recording::{MOST_MESSAGES, MOST_TOPICS, Played};
 use tripmeter_model::{Pattern, Wait, exit};
 
 #[derive(Debug, Error)]
