@@ -127,8 +127,8 @@ pub struct AbWorkloadArgs {
     /// Longest trial of `throughput`, or time for which each --topic is published
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, hide_short_help = true)]
     pub duration: Option<f64>,
-    /// A topic of `publish` with a size and a rate of its own; may be repeated
-    #[arg(long, value_name = "NAME:SIZE:RATE", value_parser = topic, hide_short_help = true)]
+    /// Topic of `publish` of its own size and rate: NAME:SIZE:RATE; may be repeated
+    #[arg(long, value_parser = topic, hide_short_help = true)]
     pub topic: Vec<WrittenTopic>,
     /// The recording of `replay`: a file or folder; several are played as one
     #[arg(long, value_name = "FILE.mcap", hide_short_help = true)]

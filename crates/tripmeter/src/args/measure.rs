@@ -162,13 +162,13 @@ pub struct PublishArgs {
     /// Topics, each with a publishing thread [default: 1]
     #[arg(long, value_name = "N")]
     pub topics: Option<u32>,
-    /// A topic with a size and a rate of its own, as /camera:2M:30; may be repeated
+    /// Topic of its own size and rate: NAME:SIZE:RATE
     ///
-    /// All of them are published at once, each with a thread, like a recording of them.
-    #[arg(long, value_name = "NAME:SIZE:RATE", value_parser = topic)]
+    /// It may be repeated: all topics are published at once, each with a thread, like a recording of them.
+    #[arg(long, value_parser = topic)]
     pub topic: Vec<WrittenTopic>,
     /// Time for which those topics are published [default: 10]
-    #[arg(long, value_name = "SECONDS", requires = "topic", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", requires = "topic", allow_negative_numbers = true, hide_short_help = true)]
     pub duration: Option<f64>,
     /// Publishers of one topic [default: 1]
     ///
