@@ -348,7 +348,8 @@ impl MetricTable {
                 let late = values(Figure::Behind).iter().copied().reduce(f64::max).unwrap_or(0.0);
                 format!(": up to {late} messages per round were sent late")
             }
-            Some((kept, offered)) => format!(": {kept} of {offered} /s"),
+            // Times are whole nanoseconds, and a rate made of them is not what was asked for to the last digit.
+            Some((kept, offered)) => format!(": {kept} of {} /s", (offered * 1e6).round() / 1e6),
             None => String::new(),
         };
         let (at, load) = (self.at_size(row), self.load(row));

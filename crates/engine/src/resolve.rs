@@ -13,6 +13,7 @@ mod planner;
 pub(crate) mod real_time;
 mod rpc;
 mod task;
+mod topics;
 mod transport;
 mod workload;
 
@@ -21,6 +22,7 @@ pub use check::{OutOfBounds, check_plan, check_rounds};
 pub use defaults::MOST_ATTEMPTS;
 pub use error::{PlanError, Problem};
 pub use planner::Unavailable;
+pub use topics::of_topics;
 
 pub use crate::measure::several_followers::MOST_FOLLOWERS;
 use crate::os::{self, ProcessIdentity};

@@ -16,6 +16,10 @@ pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D:
     if count <= MOST_COUNT { Ok(count) } else { Err(D::Error::custom(too_large(count))) }
 }
 
+pub(crate) fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// Sum that saturates: counts from another side may be any number.
 pub fn saturating_sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)

@@ -40,6 +40,18 @@ pub struct WrittenRecording {
     pub until_s: Option<f64>,
 }
 
+/// A topic with a size and a rate of its own, as an experiment names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WrittenTopic {
+    /// Its name, which no other topic of the experiment has.
+    pub name: String,
+    /// Size of its messages, as [`crate::payload::parse_size`] reads it.
+    pub size: String,
+    /// Messages per second.
+    pub rate: String,
+}
+
 impl WrittenRecording {
     /// Playback speed, as a multiple of the recorded one.
     pub fn factor(&self) -> f64 {
@@ -152,7 +164,10 @@ macro_rules! with_common_fields {
             /// Recording whose messages are published (`channel`, the default pattern then) or called (`rpc`).
             #[serde(rename = "recording")]
             pub written_recording: Option<WrittenRecording>,
-            /// The recording, once read.
+            /// Topics that are published in the place of a recording, for `duration_s`; default 10 s.
+            #[serde(default, rename = "topic", skip_serializing_if = "Vec::is_empty")]
+            pub written_topics: Vec<WrittenTopic>,
+            /// The recording, once read, or that of the topics.
             #[serde(skip)]
             pub recording: Option<Recording>,
             /// Sub-experiments.
@@ -246,6 +261,11 @@ impl SubExperimentFile {
 }
 
 impl Experiment {
+    /// True if it plays a recording, or topics with a size and a rate each.
+    pub fn is_recorded(&self) -> bool {
+        self.written_recording.is_some() || !self.written_topics.is_empty()
+    }
+
     /// Parses the text of a TOML file.
     ///
     /// # Errors

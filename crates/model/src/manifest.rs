@@ -349,7 +349,7 @@ pub struct PathProof {
     /// What the operating system showed, in one line.
     pub evidence: String,
     /// Messages of the proof itself that came damaged.
-    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "count::read")]
+    #[serde(default, skip_serializing_if = "count::is_zero", deserialize_with = "count::read")]
     pub damaged: u64,
     /// Unauthorized peers that tried to join a secured transport after the true pair; empty if it is not secured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -405,7 +405,7 @@ pub struct PayloadResult {
     pub warmup: u64,
     /// Of them, messages that came damaged and calls that failed, where the counts of the trials are without the
     /// warm-up.
-    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "count::read")]
+    #[serde(default, skip_serializing_if = "count::is_zero", deserialize_with = "count::read")]
     pub warmup_damaged: u64,
     /// Why there are fewer samples than planned, if so.
     pub cut_short: Option<CutShort>,
@@ -438,10 +438,6 @@ pub struct PayloadResult {
 
 fn is_false(value: &bool) -> bool {
     !value
-}
-
-pub(crate) fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// True if the messages of a payload have several sizes, of which it is the largest. Also true for a recording

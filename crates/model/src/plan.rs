@@ -6,7 +6,7 @@ use crate::recording::Recording;
 use crate::table_kind::TableKind;
 use crate::transport::Transport;
 use crate::workload::Workload;
-use crate::{Pattern, Touch, Wait};
+use crate::{Pattern, Touch, Wait, count};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -97,7 +97,7 @@ pub struct SubExperiment {
     pub environment: BTreeMap<String, String>,
     /// Nanoseconds that the follower spins between taking a message and answering it: a delay outside the transport,
     /// which `tripmeter selftest` injects to check that it is found; 0 in all measurements.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "count::is_zero")]
     pub answer_delay_ns: u64,
     /// What `tripmeter explain` traces meanwhile; absent in all measurements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,10 +108,6 @@ pub struct SubExperiment {
 
 fn one() -> u32 {
     1
-}
-
-fn is_zero(ns: &u64) -> bool {
-    *ns == 0
 }
 
 fn is_default(workload: &Workload) -> bool {
@@ -203,7 +199,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// One-way latencies between hosts are omitted if the clock error exceeds this, in nanoseconds.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "count::is_zero")]
     pub max_clock_error_ns: u64,
     /// The recording whose messages are published or called, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,13 +1,15 @@
-//! A recording whose messages are published again, and its schedule: size and time of each message.
+//! A recording whose messages are published again, and its schedule: size and time of each message. Topics with a size
+//! and a rate each are a recording without a file.
 //!
 //! The schedule of an hour has millions of messages. It is a folder with two files. `topics.json` is the
 //! [`Recording`]; `messages` has an [`ScheduleEntry`] of 16 bytes for each message, in the order of the recording.
 
+use crate::count::{self, saturating_sum};
 use crate::payload::HEADER_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 /// Most messages of a recording: the leader needs up to 90 bytes of memory for each.
@@ -17,14 +19,36 @@ pub const MOST_TOPICS: usize = 4096;
 /// Longest recorded time from first to last message: 30 days.
 pub const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
+/// What replaces the messages of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Played {
+    /// Messages read from files.
+    Recording,
+    /// Topics with a size and a rate each.
+    Topics,
+}
+
+impl fmt::Display for Played {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Played::Recording => "a recording",
+            Played::Topics => "topics with sizes and rates (--topic)",
+        })
+    }
+}
+
 /// What is in a recording, and how it is played.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recording {
-    /// Name of its file, without the folder; of several, that of their folder or of the first.
+    /// Name of its file, without the folder; of several, that of their folder or of the first. Missing if it is of
+    /// topics with a size and a rate each.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub file: String,
     /// Size of the file; of several, their sum.
+    #[serde(default, skip_serializing_if = "count::is_zero")]
     pub file_bytes: u64,
     /// SHA-256 of the file, in hexadecimal digits; of several, of their SHA-256s, sorted, a line each.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sha256: String,
     /// Files that are played as one, if they are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -99,6 +123,22 @@ pub struct RecordedTopic {
 }
 
 impl Recording {
+    /// Topics whose messages have one size and one period each.
+    pub fn of_topics(topics: Vec<RecordedTopic>) -> Self {
+        Self {
+            speed: 1.0,
+            duration_ns: topics.iter().map(|topic| topic.last_ns).max().unwrap_or(0),
+            messages: saturating_sum(topics.iter().map(|topic| topic.messages)),
+            topics,
+            ..Self::default()
+        }
+    }
+
+    /// True if it was read from a file.
+    pub fn has_file(&self) -> bool {
+        !self.file.is_empty()
+    }
+
     /// Due time of a message recorded `offset_ns` after the first, in nanoseconds after the first.
     pub fn due_ns(&self, offset_ns: u64) -> u64 {
         (offset_ns as f64 / self.speed).round() as u64
@@ -164,6 +204,29 @@ impl fmt::Display for RecordedPart {
 }
 
 impl RecordedTopic {
+    /// Topic with `messages` of `bytes` in equal steps, the first and the last at `times_ns`.
+    pub fn even(name: &str, bytes: u64, messages: u64, times_ns: RangeInclusive<u64>) -> Self {
+        let all_bytes = bytes.saturating_mul(messages);
+        Self {
+            name: name.to_owned(),
+            messages,
+            bytes: all_bytes,
+            smallest_bytes: bytes,
+            largest_bytes: bytes,
+            padded: 0,
+            sent_bytes: all_bytes,
+            first_ns: *times_ns.start(),
+            last_ns: *times_ns.end(),
+        }
+    }
+
+    /// Times of its messages if it is [`even`](Self::even), in nanoseconds after the first message of all.
+    pub fn even_times_ns(&self) -> impl Iterator<Item = u64> {
+        let gaps = u128::from(self.messages.saturating_sub(1).max(1));
+        let span = u128::from(self.last_ns - self.first_ns);
+        (0..self.messages).map(move |index| self.first_ns + ((span * u128::from(index) + gaps / 2) / gaps) as u64)
+    }
+
     /// Bytes of its largest message as sent.
     pub fn largest_sent_bytes(&self) -> u64 {
         sent_bytes(self.largest_bytes)
@@ -248,6 +311,24 @@ mod tests {
         assert!(old.get("part").is_none() && old.get("files").is_none());
         old["file"] = "x.mcap".into();
         assert_eq!(serde_json::from_value::<Recording>(old).unwrap().part, all);
+    }
+
+    #[test]
+    fn even_messages_are_at_whole_multiples_of_the_period() {
+        let topic = RecordedTopic::even("/camera", 1 << 20, 300, 5..=9_966_666_672);
+        let times: Vec<u64> = topic.even_times_ns().collect();
+        assert_eq!((times.len(), times[0], times[299]), (300, 5, 9_966_666_672));
+        for (index, time) in times.iter().enumerate() {
+            let multiple = 5.0 + index as f64 * 1e9 / 30.0;
+            assert!((*time as f64 - multiple).abs() <= 1.0, "{index}: {time}");
+        }
+        assert_eq!(RecordedTopic::even("/map", 16, 1, 7..=7).even_times_ns().collect::<Vec<_>>(), [7]);
+        let both = Recording::of_topics(vec![topic, RecordedTopic::even("/imu", 200, 2, 0..=10_000_000_000)]);
+        assert_eq!((both.messages, both.duration_ns, both.has_file()), (302, 10_000_000_000, false));
+        assert_eq!((1e9 / both.period_ns(&both.topics[0])).round(), 30.0);
+        let text = serde_json::to_string(&both).unwrap();
+        assert!(!text.contains("file") && !text.contains("sha256"), "{text}");
+        assert_eq!(serde_json::from_str::<Recording>(&text).unwrap(), both);
     }
 
     #[test]

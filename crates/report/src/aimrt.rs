@@ -93,7 +93,7 @@ fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
 fn why_left_out(plan: &SubExperiment) -> String {
     let workload = &plan.workload;
     match plan.pattern {
-        Pattern::Channel | Pattern::Rpc if workload.is_recorded() => " of a recording".to_owned(),
+        Pattern::Channel | Pattern::Rpc if workload.is_recorded() => " on topics of several sizes".to_owned(),
         Pattern::Channel if workload.is_fan_out() => format!(" to {} followers", workload.followers()),
         Pattern::Channel => format!(" with {} publishers of one topic", workload.publishers()),
         _ => notes::at_a_rate(plan).to_owned(),

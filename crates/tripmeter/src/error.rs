@@ -1,6 +1,6 @@
 use std::fmt;
 use tripmeter_engine::registry::RegistryError;
-use tripmeter_engine::resolve::PlanError;
+use tripmeter_engine::resolve::{PlanError, Problem};
 use tripmeter_model::file::{FileError, FolderGone};
 
 /// Maximum size of a message: a few quoted texts, each cut to
@@ -36,6 +36,12 @@ impl fmt::Display for CliError {
 impl From<PlanError> for CliError {
     fn from(error: PlanError) -> Self {
         Self::new(error.exit_code(), error.to_string())
+    }
+}
+
+impl From<Problem> for CliError {
+    fn from(problem: Problem) -> Self {
+        Self::new(problem.exit_code(), problem.to_string())
     }
 }
 

@@ -10,9 +10,9 @@ use tripmeter_engine::os::stranger_at;
 use tripmeter_engine::parquet;
 use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::resolve::{Unavailable, fits_recording, resolve};
-use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, WrittenRecording};
+use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile};
 use tripmeter_model::plan::Plan;
-use tripmeter_model::recording::Recording;
+use tripmeter_model::recording::{Played, Recording};
 use tripmeter_model::toml_text::one_line;
 use tripmeter_model::transport::Selector;
 use tripmeter_model::{VERSION, exit, file};
@@ -143,11 +143,11 @@ pub fn data_folder() -> Option<PathBuf> {
     given("XDG_DATA_HOME").or_else(home).map(|folder| folder.join("tripmeter"))
 }
 
-/// Combines file or preset with flags, and resolves them. `open` reads a recording once all else is valid.
+/// Combines file or preset with flags, and resolves them. `open` makes the recording once all else is valid.
 pub fn plan(
     args: &ExperimentArgs,
     registry: &Registry,
-    open: impl FnOnce(&WrittenRecording) -> Result<Recording, CliError>,
+    open: impl FnOnce(&Experiment) -> Result<Recording, CliError>,
 ) -> Result<Plan, CliError> {
     let mut plan = resolved(args, registry, open)?.1?;
     // With a single CPU there is no choice, and results show that both sides share it.
@@ -169,15 +169,15 @@ pub fn plan(
 fn resolved(
     args: &ExperimentArgs,
     registry: &Registry,
-    open: impl FnOnce(&WrittenRecording) -> Result<Recording, CliError>,
+    open: impl FnOnce(&Experiment) -> Result<Recording, CliError>,
 ) -> Result<(Experiment, Result<Plan, CliError>), CliError> {
     let (mut experiment, source) = flagged(args, registry)?;
     let unavailable = if args.leaves_out_unable { Unavailable::LeaveOutUnable } else { Unavailable::LeaveOut };
-    if let Some(asked) = experiment.written_recording.clone() {
+    if experiment.is_recorded() {
         check_recording(&experiment)
             .map_err(|error| of_the_file(args, error, |alone| check_recording(alone).is_err()))?;
-        // No flag changes the recording of a file.
-        let opened = open(&asked).map_err(|error| of_the_file(args, error, |_| true))?;
+        // No flag changes the recording or the topics of a file.
+        let opened = open(&experiment).map_err(|error| of_the_file(args, error, |_| true))?;
         experiment.recording = Some(opened);
     }
     let plan = resolve(&experiment, &source, unavailable, registry).map_err(|error| {
@@ -192,10 +192,8 @@ fn resolved(
 fn check_recording(experiment: &Experiment) -> Result<(), CliError> {
     let whole = experiment.common();
     let parts = experiment.sub_experiments.iter().map(|entry| entry.common().or(&whole));
-    parts
-        .chain([whole.clone()])
-        .try_for_each(|common| fits_recording(&common))
-        .map_err(|problem| CliError::new(problem.exit_code(), problem.to_string()))
+    let played = if experiment.written_recording.is_some() { Played::Recording } else { Played::Topics };
+    Ok(parts.chain([whole.clone()]).try_for_each(|common| fits_recording(&common, played))?)
 }
 
 /// File or preset with the flags applied, and its source.
@@ -240,7 +238,7 @@ fn no_experiments(transports: &[String], registry: &Registry) -> Result<(), CliE
 pub fn text(
     args: &ExperimentArgs,
     registry: &Registry,
-    open: impl FnOnce(&WrittenRecording) -> Result<Recording, CliError>,
+    open: impl FnOnce(&Experiment) -> Result<Recording, CliError>,
 ) -> Result<String, CliError> {
     if [args.measuring.leader_cpu, args.measuring.follower_cpu].contains(&Some(Cpu::Any)) {
         let text = "an experiment file cannot leave a CPU to the kernel, so this one cannot be printed; leave `none` \
@@ -389,6 +387,9 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
         ranges.for_each(|range| range.samples = range.samples.min(most));
     }
     put(&mut experiment.written_recording, &args.recording);
+    if !args.topics.is_empty() {
+        experiment.written_topics.clone_from(&args.topics);
+    }
     put(&mut experiment.rounds, &args.rounds);
     put(&mut experiment.for_s, &args.repeat_for);
     // Each of these flags replaces the other setting in the file.

@@ -195,8 +195,8 @@ impl Prepared {
         let (stop, program, running) = (stop_on_signals()?, experiment::program()?, &args.running);
         let parquet = experiment::parquet(&plan, &program)?;
         let usage = |text: &str| Err(CliError::new(exit::USAGE, text));
-        let opened = match (&plan.recording, &args.recording[..]) {
-            (None, []) => None,
+        let opened = match (plan.recording.as_ref().filter(|before| before.has_file()), &args.recording[..]) {
+            (None, []) => plan.recording.clone().map(recording::of_topics).transpose()?,
             (None, _) => return usage("--recording: these results were not made from a recording; leave it out"),
             (Some(before), []) => {
                 let several = if before.files.is_empty() { "" } else { "; once for each file" };
@@ -205,7 +205,7 @@ impl Prepared {
                 return usage(&text);
             }
             (Some(before), files) => {
-                let opened = recording::open(&recording::again(before, files), &stop, running.output.quiet)?;
+                let opened = recording::of_files(&recording::again(before, files), &stop, running.output.quiet)?;
                 if !recording::is_same(&opened.recording, before) {
                     let (file, before) = (files[0].display(), &before.file);
                     let text = format!("'{file}' is not the recording that '{before}' was");

@@ -74,8 +74,8 @@ impl Running<'_> {
     fn measured(&self, finished: &[u64], cut_off: Option<u64>) -> String {
         match (self.sub_experiment.workload.is_recorded(), finished.is_empty()) {
             (false, _) => finished_text(&self.sub_experiment.payloads, finished, cut_off),
-            (true, true) => "the recording was not played to the end".to_owned(),
-            (true, false) => "the recording was played".to_owned(),
+            (true, true) => "not every message was sent".to_owned(),
+            (true, false) => "every message was sent".to_owned(),
         }
     }
 }

@@ -23,16 +23,17 @@ use schedule::{Writer, messages_file};
 use sha2::{Digest, Sha256};
 use std::cell::Cell;
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use tempfile::TempDir;
 use tripmeter_engine::os::ProcessIdentity;
 use tripmeter_engine::replay::Entries;
+use tripmeter_engine::resolve;
 use tripmeter_engine::scratch::temporary_folder;
-use tripmeter_model::experiment::WrittenRecording;
-use tripmeter_model::recording::{RecordedFile, RecordedPart, Recording};
+use tripmeter_model::experiment::{Experiment, WrittenRecording};
+use tripmeter_model::recording::{RecordedFile, RecordedPart, Recording, ScheduleEntry};
 use tripmeter_model::{exit, printable};
 
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
@@ -44,8 +45,35 @@ pub struct Opened {
     _schedule: TempDir,
 }
 
+/// The recording that an experiment plays, or that of its topics.
+pub fn open(experiment: &Experiment, stop: &AtomicBool, quiet: bool) -> Result<Opened, CliError> {
+    match &experiment.written_recording {
+        Some(asked) if experiment.written_topics.is_empty() => of_files(asked, stop, quiet),
+        _ => of_topics(resolve::of_topics(experiment)?),
+    }
+}
+
+/// Writes the schedule of topics with a size and a rate each.
+pub fn of_topics(mut recording: Recording) -> Result<Opened, CliError> {
+    let written = |recording: &mut Recording| {
+        let schedule = fresh_folder()?;
+        let mut file = messages_file(schedule.path())?;
+        for (topic, of) in (0..).zip(&recording.topics) {
+            let bytes = of.largest_bytes as u32;
+            of.even_times_ns()
+                .try_for_each(|time_ns| file.write_all(&ScheduleEntry { time_ns, topic, bytes }.to_bytes()))?;
+        }
+        file.flush()?;
+        recording.schedule = schedule.path().to_path_buf();
+        schedule::keep(recording)?;
+        Ok(schedule)
+    };
+    let schedule = written(&mut recording).map_err(|error: io::Error| cannot_create(&error))?;
+    Ok(Opened { recording, _schedule: schedule })
+}
+
 /// Reads the requested part of a recording, with a bar on a terminal unless `quiet`.
-pub fn open(asked: &WrittenRecording, stop: &AtomicBool, quiet: bool) -> Result<Opened, CliError> {
+pub fn of_files(asked: &WrittenRecording, stop: &AtomicBool, quiet: bool) -> Result<Opened, CliError> {
     let (speed, part) = (asked.factor(), asked.part());
     check(speed, &part)?;
     let files = files::expanded(&asked.files)?;
@@ -197,7 +225,7 @@ fn scratch(part: &RecordedPart) -> Result<(TempDir, Writer<BufWriter<File>>), Cl
 }
 
 fn cannot_create(error: &io::Error) -> CliError {
-    let text = format!("the schedule of the recording cannot be written: {error}; set TMPDIR to a folder with room");
+    let text = format!("the schedule of the messages cannot be written: {error}; set TMPDIR to a folder with room");
     CliError::new(exit::CANNOT_CREATE, text)
 }
 

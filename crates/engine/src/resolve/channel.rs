@@ -5,7 +5,7 @@ use super::load;
 use super::rpc::MOST_CLIENTS;
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
-use tripmeter_model::recording::Recording;
+use tripmeter_model::recording::{Played, Recording};
 use tripmeter_model::workload::{Recorded, Workload};
 
 /// Largest number of topics or publishers: each has a thread, a topic on both sides.
@@ -35,34 +35,45 @@ pub(super) fn check(topics: u32, publishers: u32) -> Result<(), Problem> {
 const RECORDING_WARMUP: u64 = 3;
 
 /// Checks that no setting conflicts with a recording, which fixes messages and times.
-pub fn fits_recording(common: &Common) -> Result<(), Problem> {
+pub fn fits_recording(common: &Common, played: Played) -> Result<(), Problem> {
     let pattern = common.pattern.unwrap_or(Pattern::Channel);
     if !matches!(pattern, Pattern::Channel | Pattern::Rpc) {
-        return Err(Problem::RecordingPattern(pattern));
+        return Err(Problem::RecordingPattern { played, pattern });
     }
-    const TIMES: &str = "messages are sent at their recorded times (--speed changes the speed)";
-    const EXTENT: &str = "every message of it is sent once (--time-cap ends it early)";
+    let [sizes, times, extent] = match played {
+        Played::Recording => [
+            "messages have their recorded sizes",
+            "messages are sent at their recorded times (--speed changes the speed)",
+            "every message of it is sent once (--time-cap ends it early)",
+        ],
+        Played::Topics => [
+            "each has its size (--topic NAME:SIZE:RATE)",
+            "each has its rate (--topic NAME:SIZE:RATE)",
+            "they are published for a time (--duration)",
+        ],
+    };
+    let has_duration = common.duration_s.is_some() && played == Played::Recording;
     let given = [
-        ("payloads (--payloads)", common.payloads.is_some(), "messages have their recorded sizes"),
-        ("rate (--rate)", common.rate.is_some(), TIMES),
-        ("topics (--topics)", common.topics.is_some(), "it has its own topics"),
-        ("publishers (--publishers)", common.publishers.is_some(), "each of its topics has one"),
-        ("clients (--clients)", common.clients.is_some(), "each of its topics is a client"),
-        ("mode (--mode)", common.mode.is_some(), TIMES),
-        ("samples (-n)", common.samples.is_some(), EXTENT),
-        ("samples_above", common.samples_above.is_some(), EXTENT),
-        ("duration_s (--duration)", common.duration_s.is_some(), EXTENT),
-        ("demand (--demand)", common.demand.is_some(), TIMES),
-        ("recovery_ms (--recovery)", common.recovery_ms.is_some(), TIMES),
-        ("loss_bound (--loss-bound)", common.loss_bound.is_some(), TIMES),
+        ("payloads (--payloads)", common.payloads.is_some(), sizes),
+        ("rate (--rate)", common.rate.is_some(), times),
+        ("topics (--topics)", common.topics.is_some(), "each topic has a name"),
+        ("publishers (--publishers)", common.publishers.is_some(), "each topic has one"),
+        ("clients (--clients)", common.clients.is_some(), "each topic is a client"),
+        ("mode (--mode)", common.mode.is_some(), times),
+        ("samples (-n)", common.samples.is_some(), extent),
+        ("samples_above", common.samples_above.is_some(), extent),
+        ("duration_s (--duration)", has_duration, extent),
+        ("demand (--demand)", common.demand.is_some(), times),
+        ("recovery_ms (--recovery)", common.recovery_ms.is_some(), times),
+        ("loss_bound (--loss-bound)", common.loss_bound.is_some(), times),
     ];
     let taken = given.into_iter().find(|(_, is_given, _)| *is_given);
-    taken.map_or(Ok(()), |(what, _, why)| Err(Problem::RecordingSays { what, why }))
+    taken.map_or(Ok(()), |(what, _, why)| Err(Problem::RecordingSays { what, played, why }))
 }
 
 /// Adds the settings that a recording fixes.
 pub(super) fn with_recording(common: &Common, recording: &Recording) -> Result<Common, Problem> {
-    fits_recording(common)?;
+    fits_recording(common, if recording.has_file() { Played::Recording } else { Played::Topics })?;
     let pattern = common.pattern.unwrap_or(Pattern::Channel);
     if pattern == Pattern::Rpc && recording.topics.len() > MOST_CLIENTS as usize {
         return Err(Problem::RecordingClients { topics: recording.topics.len(), most: MOST_CLIENTS });
@@ -73,6 +84,7 @@ pub(super) fn with_recording(common: &Common, recording: &Recording) -> Result<C
         payloads: Some(largest.to_string()),
         samples: Some(recording.messages.max(1)),
         warmup: common.warmup.or(Some(RECORDING_WARMUP)),
+        duration_s: None,
         ..common.clone()
     })
 }
@@ -102,7 +114,7 @@ mod tests {
 
     #[test]
     fn what_a_recording_says_is_not_said_again() {
-        let refused = |common: Common| fits_recording(&common).unwrap_err().to_string();
+        let refused = |common: Common| fits_recording(&common, Played::Recording).unwrap_err().to_string();
         let some = |text: &str| Some(text.to_owned());
         assert!(refused(Common { payloads: some("1k"), ..Common::default() }).contains("payloads (--payloads)"));
         let rate = refused(Common { rate: some("10"), ..Common::default() });
@@ -113,10 +125,28 @@ mod tests {
         assert!(pattern.contains("'pingpong'") && pattern.contains("choose one of these"), "{pattern}");
         let wait = Some(tripmeter_abi::Wait::Block);
         for pattern in [Pattern::Channel, Pattern::Rpc] {
-            assert!(fits_recording(&Common { pattern: Some(pattern), wait, ..Common::default() }).is_ok());
+            let common = Common { pattern: Some(pattern), wait, ..Common::default() };
+            assert!(fits_recording(&common, Played::Recording).is_ok());
         }
         let clients = refused(Common { pattern: Some(Pattern::Rpc), clients: some("4"), ..Common::default() });
         assert!(clients.contains("clients (--clients)") && clients.contains("is a client"), "{clients}");
+    }
+
+    #[test]
+    fn what_topics_with_sizes_and_rates_say_is_not_said_again() {
+        let of = |common: &Common| fits_recording(common, Played::Topics).map_err(|problem| problem.to_string());
+        let some = |text: &str| Some(text.to_owned());
+        for (common, flag) in [
+            (Common { payloads: some("1k"), ..Common::default() }, "--payloads"),
+            (Common { rate: some("10"), ..Common::default() }, "--rate"),
+            (Common { topics: Some(2), ..Common::default() }, "--topics"),
+            (Common { publishers: Some(2), ..Common::default() }, "--publishers"),
+            (Common { samples: Some(2), ..Common::default() }, "-n"),
+        ] {
+            let error = of(&common).unwrap_err();
+            assert!(error.contains(flag) && error.contains("(--topic) exclude each other"), "{error}");
+        }
+        assert_eq!(of(&Common { duration_s: Some(3.0), followers: Some(2), ..Common::default() }), Ok(()));
     }
 
     #[test]

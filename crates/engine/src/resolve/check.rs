@@ -3,7 +3,7 @@
 use super::defaults::MOST_ATTEMPTS;
 use super::error::{PlanError, Problem};
 use super::machine::Machine;
-use super::{channel, load, real_time, rpc};
+use super::{channel, load, real_time, rpc, topics};
 use thiserror::Error;
 use tripmeter_abi::Pattern;
 use tripmeter_model::count::MOST_COUNT;
@@ -180,7 +180,11 @@ fn rounds(plan: &Plan) -> Result<(), (String, Problem)> {
 fn recording(recording: &Recording) -> Result<(), Problem> {
     let Recording { messages, duration_ns, topics, speed, .. } = recording;
     let is_bounded = *messages <= MOST_MESSAGES && *duration_ns <= LONGEST_NS && topics.len() <= MOST_TOPICS;
-    if is_bounded && *speed > 0.0 { Ok(()) } else { Err(Problem::NotTheRecording) }
+    match is_bounded && *speed > 0.0 {
+        true if recording.has_file() => Ok(()),
+        true => topics::check(recording),
+        false => Err(Problem::NotTheRecording),
+    }
 }
 
 pub(super) fn samples(

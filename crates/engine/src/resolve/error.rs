@@ -4,10 +4,12 @@ use crate::os;
 use crate::registry::RegistryError;
 use thiserror::Error;
 use tripmeter_abi::{Path, Status};
+use tripmeter_model::bounds::MOST_SAID_BYTES;
 use tripmeter_model::count::MOST_COUNT;
 use tripmeter_model::interference::{MOST_PRIORITY, Sched};
 use tripmeter_model::payload::{PayloadError, display_size};
 use tripmeter_model::plan::{MOST_ROUNDS, MOST_TRIALS};
+use tripmeter_model::recording::{MOST_MESSAGES, MOST_TOPICS, Played};
 use tripmeter_model::{Pattern, Wait, exit};
 
 #[derive(Debug, Error)]
@@ -218,24 +220,51 @@ pub enum Problem {
     #[error("it allows one publisher per topic, but {publishers} were requested; use one of {can}, or --publishers 1")]
     OnePublisher { publishers: u32, can: String },
     #[error(
-        "a recording is played under pattern 'channel' or 'rpc' (each topic by a publisher or client), not '{0}'; \
-         choose one of these"
+        "{played}: the pattern is 'channel' or 'rpc', a topic of each publisher or client, not '{pattern}'; choose one of \
+         these"
     )]
-    RecordingPattern(Pattern),
+    RecordingPattern { played: Played, pattern: Pattern },
     #[error(
-        "the recording has {topics} topics, but at most {most} can be clients; play it without --as-calls, or leave \
-         topics out of the recording"
+        "there are {topics} topics, each a client, and at most {most} clients; publish the topics (without --as-calls, \
+         pattern 'channel'), or leave some out"
     )]
     RecordingClients { topics: usize, most: u32 },
-    #[error("{what} and a recording exclude each other: {why}; leave {what} out")]
-    RecordingSays { what: &'static str, why: &'static str },
+    #[error("{what} and {played} exclude each other: {why}; leave {what} out")]
+    RecordingSays { what: &'static str, played: Played, why: &'static str },
+    #[error("a recording and {played} exclude each other; leave one of them out", played = Played::Topics)]
+    RecordingAndTopics,
+    #[error("{0} topics are named, more than {MOST_TOPICS}, as each needs a thread on both sides (--topic)")]
+    NamedTopics(usize),
     #[error(
-        "topic '{topic}' of the recording has messages of {payload} bytes ({}), above the limit of {limit} bytes \
-         here{}; choose another transport, or leave the topic out of the recording",
+        "a topic's name '{name}' has {bytes} bytes, and a name has 1 to {MOST_SAID_BYTES} bytes and no control characters \
+         (--topic NAME:SIZE:RATE)"
+    )]
+    TopicName { name: String, bytes: usize },
+    #[error("topic '{0}' is named twice; give each topic its own name (--topic NAME:SIZE:RATE)")]
+    TopicTwice(String),
+    #[error("topic '{topic}': {problem}")]
+    OfTopic { topic: String, problem: Box<Problem> },
+    #[error(
+        "{hz} messages per second are fewer than 2 messages in {seconds} s; publish for longer (--duration), or raise \
+         its rate"
+    )]
+    FewOfTopic { hz: f64, seconds: f64 },
+    #[error(
+        "the topics have {messages} messages in {seconds} s, more than {MOST_MESSAGES}; publish for a shorter time \
+         (--duration), or lower the rates"
+    )]
+    MessagesOfTopics { messages: u64, seconds: f64 },
+    #[error(
+        "a sub-experiment has a duration_s of its own, {0} s, and topics have one for all; set that of the experiment"
+    )]
+    DurationOfTopics(f64),
+    #[error(
+        "topic '{topic}' has messages of {payload} bytes ({}), more than {limit} bytes, the most that it can carry \
+         here{}; choose another transport, or leave the topic out",
         display_size(*.payload), because(daemon.as_deref())
     )]
     RecordedOverLimit { topic: String, payload: u64, limit: u64, daemon: Option<String> },
-    #[error("the recording's largest messages are {payload} bytes, on topic '{topic}' (of {topics}): {error}")]
+    #[error("the largest messages are {payload} bytes, on topic '{topic}' (of {topics}): {error}")]
     RecordingRefused { topics: usize, topic: String, payload: u64, error: Box<RegistryError> },
     #[error("pattern 'channel' always measures one-way latency; leave 'one_way' out")]
     OneWayAlready,

@@ -55,8 +55,11 @@ pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
 pub(super) fn timed(common: &Common) -> Result<Vec<OfferedLoad>, Problem> {
     recovery_fits(common)?;
     let rate = |text: &str| {
-        let what = "--rate takes a plain number of messages per second (rpc: calls), from 0.001 to 1e6, e.g. 30";
-        Ok(OfferedLoad::Rate { hz: number(text, LOWEST_RATE_HZ, HIGHEST_TIMED_RATE_HZ, what)? })
+        let hz = timed_rate(
+            text,
+            "--rate takes a plain number of messages per second (rpc: calls), from 0.001 to 1e6, e.g. 30",
+        )?;
+        Ok(OfferedLoad::Rate { hz })
     };
     let usual = common.demand.is_none().then_some(DEFAULT_RATE_HZ);
     let mut loads = common.rate.as_deref().or(usual).map_or(Ok(Vec::new()), |rates| list(rates, rate))?;
@@ -65,6 +68,10 @@ pub(super) fn timed(common: &Common) -> Result<Vec<OfferedLoad>, Problem> {
     }
     check(&loads)?;
     Ok(loads)
+}
+
+pub(super) fn timed_rate(text: &str, what: &'static str) -> Result<f64, Problem> {
+    number(text, LOWEST_RATE_HZ, HIGHEST_TIMED_RATE_HZ, what)
 }
 
 fn recovery_fits(common: &Common) -> Result<(), Problem> {

@@ -7,14 +7,15 @@ use tripmeter_model::Touch;
 use tripmeter_model::interference::BackgroundLoad;
 use tripmeter_model::name::{self, is_name, is_name_byte};
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::recording::Recording;
 
 pub(super) fn check_name(name: &str) -> Result<(), Problem> {
     if is_name(name) { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
 }
 
 /// Builds `system_variant[_key-value...]_wait[_touch][_pattern][_mode | _bursts][_topics-n | _publishers-n |
-/// _recording][_clients-n][_followers-n][_sched][_load]`.
-pub(super) fn default_name(sub_experiment: &SubExperiment) -> String {
+/// _recording | _topics][_clients-n][_followers-n][_sched][_load]`.
+pub(super) fn default_name(sub_experiment: &SubExperiment, recording: Option<&Recording>) -> String {
     let transport = &sub_experiment.transport;
     let mut name = format!("{}_{}", transport.system, transport.variant);
     for (key, value) in &transport.given {
@@ -33,8 +34,8 @@ pub(super) fn default_name(sub_experiment: &SubExperiment) -> String {
     } else if workload.is_call() && !workload.is_closed() && !workload.is_recorded() {
         name += &format!("_{}", workload.mode());
     }
-    if workload.is_recorded() {
-        name += "_recording";
+    if let Some(recording) = recording {
+        name += if recording.has_file() { "_recording" } else { "_topics" };
     } else if workload.links() > 1 {
         let what = match (workload.is_call(), workload.publishers()) {
             (true, _) => "clients",

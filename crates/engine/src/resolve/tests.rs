@@ -549,6 +549,7 @@ fn recording() -> Recording {
         ..Default::default()
     };
     Recording {
+        file: "drive.mcap".to_owned(),
         speed: 2.0,
         duration_ns: 4_000_000,
         messages: 3,

@@ -90,7 +90,7 @@ impl Planner<'_> {
             instrument: None,
             added_as_floor: false,
         };
-        sub_experiment.name = default_name(&sub_experiment);
+        sub_experiment.name = default_name(&sub_experiment, self.plan.recording.as_ref());
         Ok(sub_experiment)
     }
 

@@ -88,7 +88,7 @@ fn other_workload(side: &MeasuredSide<'_>, row: Row) -> Option<String> {
     let topology = planned.workload.topology;
     Some(match side.metrics.load(row) {
         _ if !planned.workload.is_publication() => facts(planned.pattern).what.to_owned(),
-        OfferedLoad::Recorded => "a recording (`replay`)".to_owned(),
+        OfferedLoad::Recorded => "topics of several sizes (`replay`, --topic)".to_owned(),
         OfferedLoad::Burst(_) => "bursts (--demand)".to_owned(),
         _ if topology.topics > 1 => format!("{} topics", topology.topics),
         _ if topology.publishers > 1 => format!("{} publishers", topology.publishers),

@@ -67,7 +67,10 @@ fn asked(sides: &[MeasuredSide<'_>]) -> String {
             _ => "no payload".to_owned(),
         };
         let what = match &plan.recording {
-            Some(recording) => format!("{} of {}", counted(recording.topics.len(), "topic"), recording.file),
+            Some(recording) => {
+                let file = if recording.has_file() { format!(" of {}", recording.file) } else { String::new() };
+                format!("{}{file}", counted(recording.topics.len(), "topic"))
+            }
             None => ends,
         };
         let name = if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };

@@ -2,6 +2,7 @@
 
 use crate::audit::audit;
 use crate::document::{Block, Facts};
+use crate::number::counted;
 use crate::results::NamedResults;
 use std::collections::{BTreeMap, BTreeSet};
 use tripmeter_analysis::JudgedResults;
@@ -87,7 +88,8 @@ fn plan(manifest: &Manifest) -> Vec<(String, String)> {
     };
     let payloads: BTreeSet<u64> = plan.sub_experiments.iter().flat_map(|sub| sub.payloads.iter().copied()).collect();
     let payloads: Vec<String> = match &plan.recording {
-        Some(recording) => vec![format!("of {}", recording.file)],
+        Some(recording) if recording.has_file() => vec![format!("of {}", recording.file)],
+        Some(recording) => vec![format!("of {}", counted(recording.topics.len(), "topic"))],
         None => payloads.into_iter().map(display_size).collect(),
     };
     let cpu = |cpu: Option<usize>| cpu.map_or("chosen by the kernel".to_owned(), |cpu| cpu.to_string());

@@ -17,12 +17,11 @@ pub const TABLE: PatternTable = PatternTable { is_of: |_| false, what: "", figur
 const LATENCIES: [Statistic; 5] = [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::Max];
 const TOPIC_HELP: &str = "(all): all topics together, with the sum of their rates; trials.jsonl has what the processes \
                           used";
-const RATE_HELP: &str =
-    "messages per second from a topic's first to its last, as recorded, times the speed; -: all at one instant";
+const RATE_HELP: &str = "messages per second from a topic's first to its last, as they are due; -: all at one instant";
 const ACHIEVED_HELP: &str = "messages per second as sent; !: the rate was missed";
-const TIME_HELP: &str = "one-way latency: response = from when a message was due, as recorded, service = from when it \
+const TIME_HELP: &str = "one-way latency: response = from when a message was due, service = from when it \
                          was sent; a clock is read at both ends";
-const CALLS_HELP: &str = "response = from when a message was due, as recorded, service = from when it was sent; rtt: \
+const CALLS_HELP: &str = "response = from when a message was due, service = from when it was sent; rtt: \
                           whole round trips of calls with an answer of the same size, each topic a client; others: one \
                           way";
 
@@ -51,17 +50,24 @@ fn make(side: &MeasuredSide<'_>) -> MadeTable {
     MadeTable::new(table.table().grouped_by_sub(), of_recording(recording, &plays))
 }
 
-/// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`.
+/// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`, or
+/// `Topics with sizes and rates: 7 messages on 3 topics, 0.033 s`.
 fn caption(recording: &Recording) -> String {
     let Recording { file, speed, messages, duration_ns, sha256, part, .. } = recording;
     let part = if part.is_all() { String::new() } else { format!(", {part}") };
-    let (topics, seconds) = (recording.topics.len(), *duration_ns as f64 / 1e9);
-    let hash = sha256.get(..16).unwrap_or(sha256);
-    format!(
-        "Recording {file}{part}, speed {speed}: {} on {}, {seconds:.3} s as recorded, sha256 {hash}...",
+    let extent = format!(
+        "{} on {}, {:.3} s",
         counted(*messages as usize, "message"),
-        counted(topics, "topic")
-    )
+        counted(recording.topics.len(), "topic"),
+        *duration_ns as f64 / 1e9
+    );
+    match recording.has_file() {
+        true => {
+            let hash = sha256.get(..16).unwrap_or(sha256);
+            format!("Recording {file}{part}, speed {speed}: {extent} as recorded, sha256 {hash}...")
+        }
+        false => format!("Topics with sizes and rates: {extent}"),
+    }
 }
 
 #[cfg(test)]
@@ -105,6 +111,16 @@ mod tests {
             "{csv}"
         );
         assert!(rows[4].starts_with("uds/stream,poll,none,/switch,1000,16,400,400,service,11000,10000,"), "{csv}");
+    }
+
+    #[test]
+    fn topics_without_a_file_name_none() {
+        let mut manifest = played();
+        let recording = manifest.plan.recording.as_mut().unwrap();
+        (recording.file, recording.sha256) = (String::new(), String::new());
+        let text = all(&manifest);
+        assert!(text.contains("Topics with sizes and rates: 2000 messages on 2 topics, 1.500 s\n"), "{text}");
+        assert!(!text.contains("Recording") && !text.contains("sha256"), "{text}");
     }
 
     #[test]

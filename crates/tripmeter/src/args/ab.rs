@@ -1,12 +1,12 @@
 //! Arguments of `tripmeter ab`.
 
 use super::measure::{MeasuringArgs, OutputArgs};
-use super::parsers::words_or_aliases;
+use super::parsers::{topic, words_or_aliases};
 use crate::error::CliError;
 use clap::Args;
 use std::path::PathBuf;
 use tripmeter_analysis::flags::{FiguresArgs, Share};
-use tripmeter_model::experiment::{Common, Mode, WrittenRecording};
+use tripmeter_model::experiment::{Common, Mode, WrittenRecording, WrittenTopic};
 use tripmeter_model::secret::secret;
 use tripmeter_model::{Pattern, exit};
 
@@ -124,9 +124,12 @@ pub struct AbWorkloadArgs {
     /// Find the highest rate of `throughput` with this loss: 0, 0.5%
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true, hide_short_help = true)]
     pub loss_bound: Option<String>,
-    /// Longest trial of `throughput`
+    /// Longest trial of `throughput`, or time for which each --topic is published
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, hide_short_help = true)]
     pub duration: Option<f64>,
+    /// Topic of `publish` with its own size and rate: NAME:SIZE:RATE; repeatable
+    #[arg(long, value_parser = topic, hide_short_help = true)]
+    pub topic: Vec<WrittenTopic>,
     /// Recording for `replay`: a file or folder; several play as one
     #[arg(long, value_name = "FILE.mcap", hide_short_help = true)]
     pub recording: Vec<PathBuf>,

@@ -7,7 +7,7 @@ use super::measure::{
 use crate::recording::files::is_recording;
 use std::path::PathBuf;
 use tripmeter_model::Pattern;
-use tripmeter_model::experiment::{Common, Mode, WrittenRecording};
+use tripmeter_model::experiment::{Common, Mode, WrittenRecording, WrittenTopic};
 
 /// Source of an experiment, before flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,7 @@ pub struct ExperimentArgs {
     /// Settings of the pattern.
     pub common: Common,
     pub recording: Option<WrittenRecording>,
+    pub topics: Vec<WrittenTopic>,
     pub cpus: Option<String>,
     pub profile: Option<PathBuf>,
     pub rounds: Option<u32>,
@@ -104,10 +105,11 @@ impl PublishArgs {
             topics: self.topics,
             publishers: self.publishers,
             followers: self.followers,
+            duration_s: self.duration,
             ..paced(Pattern::Channel, &self.rate, &self.bursts)
         };
-        let cpus = self.cpus.cpus.clone();
-        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
+        let (cpus, topics) = (self.cpus.cpus.clone(), self.topic.clone());
+        ExperimentArgs { cpus, topics, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Arguments of the measuring commands: `run`, a command per pattern, and `follow`. [`super::experiment`] holds the
 //! requests made from them.
 
-use super::parsers::{text_path, words, words_of};
+use super::parsers::{text_path, topic, words, words_of};
 use super::sorting::SortArgs;
 use clap::{Arg, Args};
 use std::path::PathBuf;
 use std::str::FromStr;
+use tripmeter_model::experiment::WrittenTopic;
 use tripmeter_model::interference::{BackgroundLoad, Sched};
 use tripmeter_model::plan::{Daemons, Raw, Streams};
 use tripmeter_model::{Touch, Wait};
@@ -148,6 +149,7 @@ pub struct PingArgs {
     "tripmeter publish tcp --rate 100,1000,10000 --wait block"
     "tripmeter publish uds udp --publishers 4 --rate 250"
     "tripmeter publish shm --followers 8 --rate 20"
+    "tripmeter publish uds --topic /camera:2M:30 --topic /imu:200:500"
 )))]
 pub struct PublishArgs {
     #[command(flatten)]
@@ -160,6 +162,14 @@ pub struct PublishArgs {
     /// Topics, each with a publishing thread [default: 1]
     #[arg(long, value_name = "N")]
     pub topics: Option<u32>,
+    /// Topic of its own size and rate: NAME:SIZE:RATE
+    ///
+    /// It may be repeated: all topics are published at once, each with a thread, like a recording of them.
+    #[arg(long, value_parser = topic)]
+    pub topic: Vec<WrittenTopic>,
+    /// Time for which those topics are published [default: 10]
+    #[arg(long, value_name = "SECONDS", requires = "topic", allow_negative_numbers = true, hide_short_help = true)]
+    pub duration: Option<f64>,
     /// Publishers of one topic [default: 1]
     ///
     /// Each publisher has its own link and thread.

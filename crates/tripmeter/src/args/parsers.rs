@@ -1,6 +1,7 @@
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::path::PathBuf;
 use std::str::FromStr;
+use tripmeter_model::experiment::WrittenTopic;
 
 /// Parser of a path that other processes and files can name as UTF-8 text.
 pub fn text_path() -> impl TypedValueParser<Value = PathBuf> {
@@ -39,4 +40,13 @@ pub fn words_or_aliases<T: Copy + Send + Sync + 'static>(
         let pair = pairs.iter().find(|(other, _)| *other == word);
         pair.expect("only these words are let through").1
     })
+}
+
+/// Parses `NAME:SIZE:RATE`; the name may have colons.
+pub fn topic(text: &str) -> Result<WrittenTopic, String> {
+    let mut parts = text.rsplitn(3, ':').map(str::to_owned);
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(rate), Some(size), Some(name)) => Ok(WrittenTopic { name, size, rate }),
+        _ => Err("write a topic as NAME:SIZE:RATE, such as /camera:2M:30".to_owned()),
+    }
 }

@@ -31,6 +31,7 @@ use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::resolve::check_rounds;
 use tripmeter_engine::{Event, Followers, RunOptions};
 use tripmeter_model::exit;
+use tripmeter_model::experiment::Experiment;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::{Plan, SubExperiment};
@@ -179,6 +180,7 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> R
             transports: vec![written.clone()],
             common: args.workload.common(),
             recording: args.workload.recording(),
+            topics: args.workload.topic.clone(),
             measuring: args.measuring.clone(),
             no_floor: true,
             // There are several, and their number is not known yet.
@@ -189,7 +191,7 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> R
             experiment.measuring.payloads.get_or_insert_with(|| DEFAULT_PAYLOADS.to_owned());
         }
         let mut made = experiment::plan(&experiment, &registries[side], |_| {
-            Ok(opened.expect("what is to be replayed was opened").recording.clone())
+            Ok(opened.expect("what both sides play was opened").recording.clone())
         })?;
         let mut found = made.sub_experiments.drain(..);
         let (Some(mut sub), None) = (found.next(), found.next()) else {
@@ -220,14 +222,24 @@ fn usual_figures(args: &AbArgs) -> usize {
     if args.workload.command() == AbPattern::Throughput { 1 } else { 2 }
 }
 
-/// Recording that both sides replay, if any.
+/// Recording that both sides play, if any.
 fn recording(args: &AbArgs, stop: &AtomicBool) -> Result<Option<Opened>, CliError> {
-    let is_replay = args.workload.command() == AbPattern::Replay;
-    match args.workload.recording() {
-        Some(written) if is_replay => recording::open(&written, stop, args.output.quiet).map(Some),
-        Some(_) => Err(CliError::new(exit::USAGE, "--recording requires --pattern replay")),
-        None if is_replay => Err(CliError::new(exit::USAGE, "--pattern replay needs a recording (--recording FILE)")),
-        None => Ok(None),
+    let experiment = Experiment {
+        written_recording: args.workload.recording(),
+        written_topics: args.workload.topic.clone(),
+        duration_s: args.workload.duration,
+        ..Experiment::default()
+    };
+    let (has_file, has_topics) = (experiment.written_recording.is_some(), !experiment.written_topics.is_empty());
+    let usage = |text| Err(CliError::new(exit::USAGE, text));
+    match args.workload.command() {
+        AbPattern::Replay if !has_file => usage("--pattern replay needs a recording (--recording FILE)"),
+        pattern if has_file && pattern != AbPattern::Replay => usage("--recording requires --pattern replay"),
+        AbPattern::Replay | AbPattern::Publish if experiment.is_recorded() => {
+            recording::open(&experiment, stop, args.output.quiet).map(Some)
+        }
+        _ if has_topics => usage("--topic requires --pattern publish"),
+        _ => Ok(None),
     }
 }
 

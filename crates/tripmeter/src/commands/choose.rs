@@ -10,7 +10,7 @@ use std::time::Instant;
 use tripmeter_engine::Followers;
 use tripmeter_engine::resolve::check_rounds;
 use tripmeter_model::exit;
-use tripmeter_model::experiment::WrittenRecording;
+use tripmeter_model::experiment::Experiment;
 use tripmeter_model::figure::Statistic;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, RunStatus};
@@ -51,7 +51,7 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     if args.print {
         asked.measuring.samples = Some(affordable);
         let registry = experiment::registry(&args.output.plugins, &experiment::program()?)?;
-        let nothing = |_: &WrittenRecording| Err(CliError::new(exit::USAGE, "a workload of flags has no recording"));
+        let nothing = |_: &Experiment| Err(CliError::new(exit::USAGE, "a workload of flags has no recording"));
         output::print(&experiment::text(&asked, &registry, nothing)?)?;
         return Ok(exit::GOOD);
     }

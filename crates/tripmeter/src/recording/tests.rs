@@ -68,7 +68,7 @@ fn asked(files: &[&Path]) -> WrittenRecording {
 }
 
 fn opened(asked: &WrittenRecording) -> Result<Opened, CliError> {
-    open(asked, &AtomicBool::new(false), true)
+    of_files(asked, &AtomicBool::new(false), true)
 }
 
 fn open_bytes(bytes: &[u8], speed: f64) -> Result<Opened, CliError> {
@@ -201,7 +201,7 @@ fn an_interruption_ends_the_reading() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("x.mcap");
     std::fs::write(&file, written(plain(), &MESSAGES)).unwrap();
-    let error = open(&asked(&[&file]), &AtomicBool::new(true), true).unwrap_err();
+    let error = of_files(&asked(&[&file]), &AtomicBool::new(true), true).unwrap_err();
     assert_eq!(error.code, exit::INTERRUPTED, "{error}");
 }
 

@@ -112,7 +112,7 @@ fn samples_of_the_newest_rounds_stay_and_figures_of_all() {
 }
 
 /// Leaves the state of a killed run: only the lines of trials that `is_kept` accepts.
-fn as_if_killed(results: &Path, is_kept: impl Fn(&str) -> bool, change: impl FnOnce(&mut serde_json::Value)) {
+pub fn as_if_killed(results: &Path, is_kept: impl Fn(&str) -> bool, change: impl FnOnce(&mut serde_json::Value)) {
     let [trials, made] = ["trials.jsonl", "manifest.json"].map(|name| results.join(name));
     let lines = std::fs::read_to_string(&trials).unwrap();
     let kept: String = lines.split_inclusive('\n').filter(|line| is_kept(line)).collect();

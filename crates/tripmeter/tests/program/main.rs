@@ -45,6 +45,7 @@ mod report;
 mod ros2;
 mod selftest;
 mod strangers;
+mod topics;
 mod trouble;
 mod verdicts;
 mod web;
