@@ -141,7 +141,7 @@ pub struct PingArgs {
     pub running: RunningArgs,
 }
 
-/// Measure one-way latency of messages published at a rate (pattern channel)
+/// Measure one-way latency at a fixed rate (pattern channel)
 #[derive(Args)]
 #[command(after_help = examples!("tripmeter publish uds shm --topics 4 --rate 1000" "tripmeter publish shm --followers 8"))]
 #[command(after_long_help = with_codes(examples!(

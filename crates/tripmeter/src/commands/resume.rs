@@ -251,7 +251,10 @@ mod tests {
             (error.code, error.to_string())
         };
         let (code, text) = refused(&["a b", "c"], true, &[], false);
-        assert!(code == exit::USAGE && text.ends_with("--to 'a b' --to c --push") && text.contains("copied"), "{text}");
+        assert!(
+            code == exit::USAGE && text.ends_with("--to 'a b' --to c --push") && text.contains("copy this program"),
+            "{text}"
+        );
         assert_eq!(refused(&[], false, &["c"], false).0, exit::USAGE);
         for (to, push) in [(&["a"][..], true), (&["c"], false), (&["c", "c"], true)] {
             assert_eq!(refused(&["c"], true, to, push).0, exit::DATA);

@@ -193,7 +193,7 @@ fn errors_of_speeds_and_limits_name_value_and_limit() {
     is_refused(&written(plain(), &many), &["4096 topics"]);
     assert_eq!(open_bytes(&written(plain(), &many[1..]), 1.0).unwrap().recording.topics.len(), MOST_TOPICS);
     let long = &*format!("/{}", "x".repeat(4096)).leak();
-    is_refused(&written(plain(), &[(long, 0, 20)]), &["the topic name of channel", "has 4097 bytes, 4096 at most"]);
+    is_refused(&written(plain(), &[(long, 0, 20)]), &["the topic name of channel", "has 4097 bytes (limit 4096)"]);
 }
 
 #[test]
@@ -369,8 +369,8 @@ fn a_part_of_a_recording_has_the_topics_and_the_seconds_that_are_asked_for() {
     };
     refused(&["/imv"], None, None, &["has no topic '/imv' (did you mean '/imu'?)", "/camera, /imu", "--topics"]);
     refused(&[], Some(2.0), Some(2.0), &["from 2 s until 2 s", "--until"]);
-    refused(&[], Some(f64::NAN), None, &["NaN seconds", "--from"]);
-    refused(&[], None, Some(-1.0), &["-1 seconds", "--until"]);
+    refused(&[], Some(f64::NAN), None, &["NaN s", "--from"]);
+    refused(&[], None, Some(-1.0), &["-1 s", "--until"]);
     refused(
         &["/imu"],
         Some(9.0),

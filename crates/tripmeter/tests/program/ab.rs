@@ -342,7 +342,7 @@ fn rounds_that_were_measured_and_sides_that_failed_stay_over_a_kill() {
     let results = place.path().join("r");
     let mut running = ab(&place, &words(&[])).start();
     let failed = kill_a_leader(&mut running, &results);
-    ab(&place, &words(&[])).run().with(73).one_line(&["another ab uses", "-o"]);
+    ab(&place, &words(&[])).run().with(73).one_line(&["another ab is using", "-o"]);
     running.until("a whole round", |_| {
         so_far(&results).is_some_and(|so_far| so_far.sub_experiments.last().is_some_and(|run| run.round > failed + 1))
     });
@@ -456,7 +456,7 @@ fn what_cannot_be_judged_is_refused_before_anything_runs() {
     refused(&["uds", "--margin", "10%"], &["effect of 10 %", "margin of 10 %", "--effect"]);
     refused(&["uds", "--margin", "2"], &["--margin", "2% or 0.02"]);
     refused(&["uds", "--power", "40%"], &["40 %", "--power"]);
-    refused(&["uds", "--budget", "0"], &["budget of 0 s", "--budget"]);
+    refused(&["uds", "--budget", "0"], &["--budget 0 s", "above 0"]);
     refused(&["uds/*"], &["'uds/*'", "several transports"]);
     refused(&["uds", "tcp,udp"], &["'tcp,udp'", "several transports"]);
     refused(&["uds", "usd"], &["did you mean"]);

@@ -465,7 +465,7 @@ fn a_resumed_run_takes_what_names_nothing_from_its_folder() {
     let words = ["run", "-q", "--resume", "results", "--plugin", &plugin];
     Tripmeter::new(words).at(place.path()).run().with(exit::GOOD).clean();
     let (place, plugin) = with_settings("trouble", &[("sides", "leader")]);
-    refuses(&place, &plugin, &[], exit::DATA, &["the setting 'sides', which transport 'trouble' has not"]);
+    refuses(&place, &plugin, &[], exit::DATA, &["the setting 'sides', which transport 'trouble' lacks"]);
 }
 
 /// A setting that an older plugin does not declare may name anything.
@@ -535,7 +535,7 @@ fn numbers_and_texts_of_a_manifest_have_limits() {
     change(&results, |manifest| manifest["plan"]["sub_experiments"][0]["title"] = json!("x".repeat(20 << 20)));
     told(&["a text of 20971520 bytes", "65536"]);
     change(&results, |manifest| manifest["plan"]["left_out"] = json!(vec![""; 1_000_000]));
-    told(&["manifest.json", "elements in all, and (limit 250000)"]);
+    told(&["manifest.json", "elements in all (limit 250000)"]);
     // A naive check would compare each pair.
     change(&results, |manifest| {
         let one = manifest["plan"]["sub_experiments"][0].clone();
