@@ -2,7 +2,7 @@
 """Fails if files of a crate import each other in a circle.
 
 A file imports those that its `use` declarations and paths lead to, also by names that other files import or re-export.
-Files named `mod.rs`, `lib.rs` and `main.rs`, which declare modules, and tests are left out.
+What files named `mod.rs`, `lib.rs` and `main.rs` declare and re-export is no import of theirs. Tests are left out.
 """
 
 import re
@@ -16,6 +16,7 @@ DECLARING = {"mod.rs", "lib.rs", "main.rs"}
 USE = re.compile(r"\buse\s+([^;]+);")
 PATH = re.compile(r"(?<![\w:])\w+(?:::\w+)+")
 ITEM = re.compile(r"\b(?:fn|struct|enum|union|trait|type|const|static|mod|macro_rules!)\s+(\w+)")
+REEXPORT = re.compile(r"\bpub(?:\([\w ]+\))? use [^;]+;")
 TEST = re.compile(r"#\[cfg\(test\)\]\s*(?:pub(?:\(\w+\))? )?(?:use [^;]*|mod (\w+));")
 # Longest chain of re-exports that is followed.
 MOST_STEPS = 8
@@ -97,14 +98,18 @@ class Crate:
         """Files that each file imports."""
         is_declaring = {module for module, file in self.files.items() if file.name in DECLARING}
         graph = {}
-        for module in self.files.keys() - is_declaring:
-            paths = [path for _, path in self.names[module]]
-            paths += [tuple(path.split("::")) for path in PATH.findall(USE.sub("", self.code[module]))]
+        for module in self.files:
+            code = REEXPORT.sub("", self.code[module]) if module in is_declaring else self.code[module]
+            paths = [path for tree in USE.findall(code) for _, path in expanded(" ".join(tree.split()))]
+            paths += [tuple(path.split("::")) for path in PATH.findall(USE.sub("", code))]
             for path in [path for path in paths if path[-1] == "*"]:
                 names = {name for other in self.resolved(module, path) for name, _ in self.names[other]}
                 paths += [(*path[:-1], name) for name in names]
-            imported = {other for path in set(paths) for other in self.resolved(module, path)}
-            graph[module] = imported - is_declaring - {module}
+            imported = set()
+            for path in set(paths):
+                led = self.resolved(module, path)
+                imported |= {*(other for other in led if other not in is_declaring), *led[-1:]}
+            graph[module] = imported - {module}
         return graph
 
 

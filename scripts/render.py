@@ -58,12 +58,12 @@ def selftest(folder):
     if str(made["schema_version"]).split(".")[0] != "1":
         sys.exit(f"render: selftest.json has schema version {made['schema_version']}, this script reads 1")
     lines = [json.loads(line) for line in (folder / "comparisons.jsonl").read_text().split("\n")[1:-1]]
-    print("| comparisons | made | called by p50 | by p99 | required | injected | estimated | seen from | rounds | time | |\n"
+    print("| comparisons | made | called by p50 | by p99 | required | injected | estimated | detectable | rounds | time | |\n"
           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
     for one in made["comparisons"]:
         print_phase(one, [line for line in lines if line["phase"] == one["phase"]])
-    print("\nMedians over the comparisons: injected, estimated (the ratio B / A less 1), seen from (the smallest increase of the "
-          "p50 that so many rounds call with 95 %), rounds and time. Behind numbers of calls: the interval of their share "
+    print("\nMedians over the comparisons: injected, estimated (the ratio B / A less 1), detectable (the smallest increase of the "
+          "p50 that this many rounds detect 95 % of the time), rounds and time. Behind numbers of calls: the interval of their share "
           "at 95 % (Clopper and Pearson).\n")
     for one in made["overhead"]:
         low, high = one["more_interval_ns"]

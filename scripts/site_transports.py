@@ -4,7 +4,7 @@ import re
 
 PATTERNS = {
     "pingpong": ("round trips", "ping", "a-sample"),
-    "channel": ("latency one way at a rate", "publish", "channel"),
+    "channel": ("one-way latency at a rate", "publish", "channel"),
     "rpc": ("calls", "call", "rpc"),
     "throughput": ("messages per second", "throughput", "throughput"),
     "log": ("calls of a logger", "logger", "log"),

@@ -14,8 +14,8 @@ NO_MEMORY = (r"[Cc]annot allocate memory|[Oo]ut of memory|bad_alloc|memory alloc
 ABORTED = r"(panicked|signal \d+|ended at its start|has gone).*this user may have \d+ threads"
 STOPPED = r"stopped by a signal"
 # Of a plugin that hangs.
-SILENT = (r"hangs: no sign of life|has sent nothing for \d+ s|does not come to the end of its payload"
-          r"|the follower.* (did not come|does not answer|hangs)|no answer to \d+ messages in a row")
+SILENT = (r"hangs: no sign of life|made no progress for \d+ s|does not finish its payload"
+          r"|the follower.* (did not come|timed out|does not answer|hangs)|no answer to \d+ messages in a row")
 DAEMON = r"([Dd]aemon|[Bb]roker|[Rr]ou[Dd]i|mosquitto|rumqttd)"
 WRONG_LENGTH = r"had \d+ bytes, \d+ expected|came damaged"
 

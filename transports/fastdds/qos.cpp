@@ -116,7 +116,7 @@ void load_profile(const Settings& settings, bool is_leader)
     }
     tinyxml2::XMLDocument document;
     if (document.LoadFile(settings.profile.c_str()) != tinyxml2::XML_SUCCESS) {
-        throw Failure(TM_INVALID, which + " is no XML: line " + std::to_string(document.ErrorLineNum()) + ": "
+        throw Failure(TM_INVALID, which + " is not XML: line " + std::to_string(document.ErrorLineNum()) + ": "
                                       + document.ErrorName());
     }
     const auto loaded = DomainParticipantFactory::get_instance()->load_XML_profiles_file(settings.profile);

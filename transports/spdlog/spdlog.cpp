@@ -74,7 +74,7 @@ struct Settings {
         }
         const tm_str* const given = tm_setting_of(&options, "queue");
         if (given != nullptr && !tm_parse_number(*given, 1, kMostQueue, &queue)) {
-            throw Failure(TM_INVALID, "setting 'queue=" + tripmeter::text(*given) + "' is no number of 1 to 4194304");
+            throw Failure(TM_INVALID, "setting 'queue=" + tripmeter::text(*given) + "' is not a number from 1 to 4194304");
         }
     }
 };

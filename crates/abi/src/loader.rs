@@ -39,7 +39,8 @@ impl fmt::Display for LoadError {
             LoadError::Open(file, why) => write!(f, "transport '{}' cannot be loaded: {why}", file.display()),
             LoadError::NoEntry(file) => write!(
                 f,
-                "'{}' is no transport: it exports no function 'tripmeter_transport'; see tripmeter_transport.h",
+                "'{}' is not a transport: it does not export the function 'tripmeter_transport'; see \
+                 tripmeter_transport.h",
                 file.display()
             ),
             LoadError::AbiVersion(file, version) => write!(
@@ -182,7 +183,9 @@ impl Plugin {
 /// Reason that a file was not loaded. For a text or an empty file the dynamic linker only reports that it is too short.
 fn refusal(file: &FilePath, error: &libloading::Error) -> String {
     match file.is_file() && !is_of_this_machine(file).unwrap_or(true) {
-        true => format!("it is no shared library of this machine ({}, {} bit)", std::env::consts::ARCH, usize::BITS),
+        true => {
+            format!("it is not a shared library for this machine ({}, {} bit)", std::env::consts::ARCH, usize::BITS)
+        }
         false => reason_of(error),
     }
 }

@@ -106,7 +106,7 @@ fn what_is_no_transport_is_refused() {
     for file in [text, folder.path().join("absent.so")] {
         let error = Plugin::load(&file).err().unwrap();
         assert!(matches!(error, LoadError::Open(..)), "{error}");
-        assert_eq!(error.to_string().contains("no shared library of this machine"), file.is_file(), "{error}");
+        assert_eq!(error.to_string().contains("not a shared library for this machine"), file.is_file(), "{error}");
     }
 }
 

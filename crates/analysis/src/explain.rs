@@ -76,7 +76,7 @@ impl<'a> Group<'a> {
         let trial = result.and_then(|result| result.cells.last()).and_then(|cell| cell.trials.first());
         let is_whole = result.is_some_and(|result| result.status == RunStatus::Complete);
         let Some(trial) = trial.filter(|_| is_whole) else {
-            let why = result.and_then(|result| result.error.as_deref()).unwrap_or("it was not run to its end");
+            let why = result.and_then(|result| result.error.as_deref()).unwrap_or("it did not finish");
             self.found.missing.push(format!("{}: {why}", pass.title));
             return;
         };
@@ -115,7 +115,7 @@ impl<'a> Group<'a> {
     fn stamped(&mut self, pass: &SubExperiment, trial: &Trial) {
         let value = |figure| trial.value(&Stream::all(), figure);
         let Some(parts) = parts(value) else {
-            self.found.missing.push(format!("{}: no round trip was stamped whole", pass.title));
+            self.found.missing.push(format!("{}: no round trip has all its time stamps", pass.title));
             return;
         };
         let wait = self.wait(pass.wait);
@@ -143,7 +143,7 @@ impl<'a> Group<'a> {
             let (few, many) = (one.0.min(other.0), one.0.max(other.0));
             let name = &found.transport;
             let why = format!(
-                "{name}: system calls: the traced passes had {few} and {many} messages, too few: see --time-cap"
+                "{name}: no system calls: {few} and {many} messages in the traced passes are too few; raise --time-cap"
             );
             found.missing.push(why);
         }

@@ -60,7 +60,7 @@ impl ChangeArgs {
     pub fn marks(&self, history: &History) -> Result<[Vec<KnownMark>; 2], String> {
         for (names, flag) in [(&self.known, "--known"), (&self.known_drift, "--known-drift")] {
             if let Some(name) = names.iter().find(|name| !history.has(&KnownMark::of(name))) {
-                let what = format!("there is no experiment '{name}' with figures");
+                let what = format!("no experiment '{name}' has figures");
                 return Err(format!("{what}; name one as its folder is called ({flag})"));
             }
         }

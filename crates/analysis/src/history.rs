@@ -379,7 +379,7 @@ impl History {
     pub fn changes_of_machine(&self) -> Vec<String> {
         let line = |(place, what): (usize, String)| {
             let since = &self.experiments[place];
-            format!("another environment since '{since}', across which no changes are looked for: {what}")
+            format!("another environment since '{since}': {what}; the history is split there")
         };
         self.breaks().into_iter().map(line).collect()
     }
@@ -396,11 +396,11 @@ impl History {
                     continue;
                 }
                 let is_break = !differences_of_workloads(before, plan).is_empty();
-                let across = if is_break { ", across which no changes are looked for" } else { "" };
+                let across = if is_break { "; the history is split there" } else { "" };
                 let changed: Vec<String> =
                     changed.iter().map(|(what, one, other)| format!("{what} {one} -> {other}")).collect();
                 let name = &plan.name;
-                told.push(format!("'{name}' was measured otherwise since '{since}'{across}: {}", changed.join("; ")));
+                told.push(format!("'{name}' was measured differently since '{since}': {}{across}", changed.join("; ")));
             }
         }
         told

@@ -61,8 +61,8 @@ pub fn refuse_other_workloads([(first, known), (name, results)]: [(&str, &Judged
         let Some(before) = known.plan(&plan.name) else { continue };
         if let Some((what, one, other)) = differences_of_workloads(before, plan).first() {
             return Err(format!(
-                "'{}' has no common limits: run '{first}' was measured with {what} {one}, run '{name}' with {other}; keep \
-                 them in different folders",
+                "'{}' mixes runs: '{first}' was measured with {what} {one}, '{name}' with {other}; keep them in \
+                 different folders",
                 plan.name
             ));
         }

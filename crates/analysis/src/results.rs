@@ -107,7 +107,7 @@ impl JudgedResults {
     pub fn unfinished(&self, name: &str) -> Option<String> {
         let planned = self.plan(name)?.payloads.len();
         let is_ended = |result: &SubExperimentResult| matches!(result.status, RunStatus::Complete | RunStatus::Failed);
-        let told = |measured: usize| format!("it did not come to its end: {measured} of {planned} payloads");
+        let told = |measured: usize| format!("it did not finish: {measured} of {planned} payloads");
         let mut rounds = self.rounds_of(name).peekable();
         if rounds.peek().is_none() {
             return Some(told(0));

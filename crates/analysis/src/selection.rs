@@ -68,7 +68,7 @@ impl Wanted {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
     /// The results have no such figure.
-    #[error("there is no figure '{name}' in the results; there are {there}")]
+    #[error("the results have no figure '{name}'; they have {there}")]
     Unknown {
         /// Name as given.
         name: String,
@@ -76,7 +76,7 @@ pub enum SelectionError {
         there: String,
     },
     /// The figure has no better direction.
-    #[error("'{name}' cannot be judged: neither less nor more of it is better; there are {there}")]
+    #[error("'{name}' cannot be judged, as neither a lower nor a higher value is better; choose one of {there}")]
     Neither {
         /// Name as given.
         name: String,
@@ -307,7 +307,7 @@ fn too_few_named(unbounded: impl Iterator<Item = (String, u64)>) -> Option<Strin
         more => format!(" and {more} more"),
     };
     let shown = told[..told.len().min(MOST_TOLD)].join(", ");
-    (!told.is_empty()).then(|| format!("too few samples a round for an upper bound: {shown}{more}; use -n"))
+    (!told.is_empty()).then(|| format!("too few samples per round for an upper bound: {shown}{more}; use -n"))
 }
 
 /// Items missing on one side, each as coarse as possible: sub-experiments, payloads and loads, or figures.
@@ -430,10 +430,10 @@ pub(crate) mod tests {
         let told = |name: &str| named(&table, &[name]).unwrap_err().to_string();
         for name in ["latency", "service_ns.p50", "rtt_half_ns.p999", "cpu_share"] {
             let told = told(name);
-            assert!(told.starts_with(&format!("there is no figure '{name}'")), "{told}");
-            assert!(told.contains("there are rtt_half_ns.p50, rtt_half_ns.p99, lost, late"), "{told}");
+            assert!(told.starts_with(&format!("the results have no figure '{name}'")), "{told}");
+            assert!(told.contains("they have rtt_half_ns.p50, rtt_half_ns.p99, lost, late"), "{told}");
         }
-        assert!(told("sent").contains("neither less nor more") && told("rtt_half_ns.n").contains("neither"));
+        assert!(told("sent").contains("neither a lower nor a higher") && told("rtt_half_ns.n").contains("neither"));
     }
 
     #[test]

@@ -346,14 +346,14 @@ impl MetricTable {
             // Kept overall, with messages sent in clusters.
             Some((kept, offered)) if kept >= offered.round() => {
                 let late = values(Figure::Behind).iter().copied().reduce(f64::max).unwrap_or(0.0);
-                format!(": up to {late} messages of a round were sent late")
+                format!(": up to {late} messages per round were sent late")
             }
             // Times are whole nanoseconds, and a rate made of them is not what was asked for to the last digit.
             Some((kept, offered)) => format!(": {kept} of {} /s", (offered * 1e6).round() / 1e6),
             None => String::new(),
         };
         let (at, load) = (self.at_size(row), self.load(row));
-        format!("RATE MISSED {at} {load}{rounds}{rates}; figures are of a load that was not offered")
+        format!("RATE MISSED {at} {load}{rounds}{rates}; the figures are for a lower load than planned")
     }
 
     /// Streams of a row that have a figure.

@@ -1,8 +1,8 @@
 //! Calls of several clients, in a closed loop, at a fixed rate and in bursts; round trips at a rate.
 
+use crate::entry::{Faults, PartOutcome, PlannedPart, VariantHere};
 use crate::figures::{count, counts, times, value};
 use crate::samples::sample_rows;
-use crate::{Faults, PartOutcome, PlannedPart, VariantHere};
 use tripmeter_abi::Pattern;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};

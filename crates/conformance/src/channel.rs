@@ -1,8 +1,8 @@
 //! Messages at a fixed rate and in bursts: on several topics, from several publishers, to several followers.
 
+use crate::entry::{Faults, PartOutcome, PlannedPart, VariantHere};
 use crate::figures::{LatencyFigures, count, counts, followers, publishers, times, times_at};
 use crate::samples::sample_rows;
-use crate::{Faults, PartOutcome, PlannedPart, VariantHere};
 use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};

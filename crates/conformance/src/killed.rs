@@ -1,7 +1,8 @@
 //! Killing a measuring worker: the run ends with an error that names the worker, and leaves nothing behind.
 
+use crate::entry::{Faults, VariantHere};
+use crate::suite::{Suite, SuiteError};
 use crate::traces::{self, Workers};
-use crate::{Faults, Suite, SuiteError, VariantHere};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 use tripmeter_abi::Pattern;

@@ -1,6 +1,6 @@
+use crate::entry::{Faults, PartOutcome, PlannedPart, SAMPLES, VariantHere, WARMUP};
 use crate::figures::{count, times};
 use crate::samples::sample_rows;
-use crate::{Faults, PartOutcome, PlannedPart, SAMPLES, VariantHere, WARMUP};
 use tripmeter_abi::Pattern;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};

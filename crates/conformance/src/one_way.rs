@@ -1,8 +1,8 @@
 //! One-way messages: at full speed, or at a moderate rate where the transport may lose messages.
 
+use crate::entry::{Faults, PartOutcome, PlannedPart, SAMPLES, VariantHere, loses_when_starved};
 use crate::figures::{counts, times, value};
 use crate::samples::{received_ns, sample_rows};
-use crate::{Faults, PartOutcome, PlannedPart, SAMPLES, VariantHere, loses_when_starved};
 use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};

@@ -1,6 +1,7 @@
 //! Requests for what a system does not declare, which must be refused before anything is started.
 
-use crate::{Faults, Suite, SuiteError, VariantHere};
+use crate::entry::{Faults, VariantHere};
+use crate::suite::{Suite, SuiteError};
 use tripmeter_abi::{Description, Names, Pattern, Wait};
 use tripmeter_model::exit;
 use tripmeter_model::pattern::facts;
@@ -44,11 +45,14 @@ pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_
         refused(words, &[&format!("'{pattern}'"), first.as_str()])?;
     }
     if !variant.can(Pattern::Log) && !declared.fan_out {
-        refused(flagged("--followers", "2"), &[name, "it reaches 1 follower", "2 were asked for", "--followers"])?;
+        refused(
+            flagged("--followers", "2"),
+            &[name, "it delivers each message to one follower only", "2 were requested", "--followers"],
+        )?;
     }
     if variant.can(Pattern::Channel) && !declared.publishers {
         let words = ["publish", name, "--publishers", "2"].map(str::to_owned).to_vec();
-        refused(words, &[name, "1 publisher", "2 were asked for", "uds/datagram", "--publishers"])?;
+        refused(words, &[name, "one publisher", "2 were requested", "uds/datagram", "--publishers"])?;
     }
     if let Some(most) = variant.here.max_payload_bytes.filter(|most| *most < LARGEST_BYTES) {
         let largest = LARGEST_BYTES.to_string();

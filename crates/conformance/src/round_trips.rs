@@ -1,8 +1,9 @@
 //! Round trips: with one follower and several, many in a row, and of two experiments in parallel.
 
+use crate::entry::{Faults, PartOutcome, PlannedPart, SAMPLES, VariantHere, WARMUP, loses_when_starved};
 use crate::figures::{followers, times, times_at};
 use crate::samples::sample_rows;
-use crate::{Faults, PartOutcome, PlannedPart, SAMPLES, Suite, SuiteError, VariantHere, WARMUP, loses_when_starved};
+use crate::suite::{Suite, SuiteError};
 use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;

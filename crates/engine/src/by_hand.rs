@@ -68,9 +68,9 @@ pub enum MeetError {
     System(PathBuf, io::Error),
     #[error("interrupted")]
     Interrupted,
-    #[error("the leader has gone before the experiment was over")]
+    #[error("the leader ended before the experiment was over")]
     LeaderGone,
-    #[error("the follower has gone before the experiment was over; start both sides again")]
+    #[error("the follower ended before the experiment was over; start both sides again")]
     FollowerGone,
 }
 
@@ -104,8 +104,7 @@ impl Meeting {
                     None if stop.load(Relaxed) => return Err(ErrorKind::Interrupted.into()),
                     None if begin.elapsed() > LOCK_TIME => {
                         let seconds = LOCK_TIME.as_secs();
-                        let why =
-                            format!("another leader has held its lock for {seconds} s; end it, if it stands still");
+                        let why = format!("another leader has held its lock for {seconds} s; if it hangs, end it");
                         return Err(io::Error::new(ErrorKind::TimedOut, why));
                     }
                     None => std::thread::sleep(Duration::from_millis(1)),

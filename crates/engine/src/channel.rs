@@ -135,8 +135,8 @@ impl Versions {
         let theirs = printable::line(self.tripmeter.as_deref().unwrap_or("of unknown version"));
         let version = env!("CARGO_PKG_VERSION");
         format!(
-            "the {other} has protocol {} (tripmeter {theirs}), this {own} protocol {PROTOCOL} (tripmeter {version}); use \
-             the same tripmeter on both sides",
+            "the {other} has protocol {} (tripmeter {theirs}), but this {own} has protocol {PROTOCOL} (tripmeter \
+             {version}); use the same tripmeter on both sides",
             self.protocol
         )
     }

@@ -42,7 +42,7 @@ const STOPPING_TIME: Duration = Duration::from_secs(2 * PATIENCE.as_secs() + 6);
 pub enum DaemonError {
     #[error("{0}")]
     NotRunning(String),
-    #[error("daemon '{name}' was started and is not ready after {seconds} s; see {}", log.display())]
+    #[error("daemon '{name}' was started, but is not ready after {seconds} s; see {}", log.display())]
     NotReady {
         name: String,
         /// Wait, in seconds.
@@ -229,8 +229,7 @@ impl Lease {
             if begin.elapsed() > time {
                 let (file, seconds) = (self.file().1, time.as_secs());
                 let file = file.display();
-                let text =
-                    format!("another experiment has held its lock '{file}' for {seconds} s; wait for that to end");
+                let text = format!("another experiment has held its lock '{file}' for {seconds} s; wait until it ends");
                 return Err(io::Error::other(text));
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -263,7 +262,7 @@ impl Lease {
         {
             return Err(match self.is_stopped() {
                 true => DaemonError::Interrupted(self.name.clone()),
-                false => self.system(io::Error::other("the one before it was killed, and has not ended")),
+                false => self.system(io::Error::other("the previous one was killed, but has not ended")),
             });
         }
         let log = BoundedLog::open(logs, &format!("daemon_{}.log", self.name)).map_err(|error| self.system(error))?;
@@ -278,7 +277,7 @@ impl Lease {
     fn spawn(&self, entry: &Entry, options: &NodeOptions, log: &File) -> Result<Child, DaemonError> {
         let command = entry.daemon_command(options).map_err(|error| self.system(io::Error::other(error)))?;
         let Some(command) = command else {
-            return Err(self.system(io::Error::other("the transport does not say how")));
+            return Err(self.system(io::Error::other("the transport gives no command that starts it")));
         };
         let output = || log.try_clone().map_err(|error| self.system(error));
         let (output, errors) = (output()?, output()?);
@@ -403,10 +402,7 @@ impl Lease {
         }
         let Noted { known, unknown, denied } = self.noted();
         if known.is_some_and(|daemon| !self.stop(&daemon)) {
-            return Some(format!(
-                "daemon '{}' was asked to end, and has not yet; the next run looks after it",
-                self.name
-            ));
+            return Some(format!("daemon '{}' is still running after SIGTERM; the next run will stop it", self.name));
         }
         if !unknown.is_empty() {
             // If this fails, the file still names a process that has ended.
@@ -414,16 +410,16 @@ impl Lease {
             let file = self.file().1;
             if let Some(daemon) = denied {
                 return Some(format!(
-                    "daemon '{}' is process {}, as '{}' says, and that may not be ended by this user: it is left; end it \
-                     as its owner, or remove that file",
+                    "daemon '{}' (process {}, according to '{}') belongs to another user and keeps running; end it as \
+                     its owner, or remove that file",
                     self.name,
                     daemon.pid(),
                     file.display()
                 ));
             }
             return Some(format!(
-                "daemon '{}' was started in another PID namespace, as '{}' says, and cannot be seen from here: it is left; \
-                 if it has ended, remove that file",
+                "daemon '{}' was started in another PID namespace, according to '{}', so it is not visible here and \
+                 keeps running; if it has ended, remove that file",
                 self.name,
                 file.display()
             ));
@@ -590,7 +586,7 @@ mod tests {
         }
         stop.store(true, Relaxed);
         let told = ending.join().unwrap();
-        assert!(told.len() == 1 && told[0].contains("has not yet"), "{told:?}");
+        assert!(told.len() == 1 && told[0].contains("still running after SIGTERM"), "{told:?}");
         assert!(stop.load(Relaxed) && identity.is_alive() && file.exists());
         os::signal(&identity, Signal::KILL);
         drop_last(take(&name), || !file.exists());

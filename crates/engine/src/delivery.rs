@@ -1,11 +1,16 @@
 //! Joins the time stamps of both sides into the fate of each message of pattern `channel`, and of each call of `rpc`.
 
+mod paces;
+
+pub use paces::{KeptRate, is_missed};
+
 use crate::clock::Timebase;
 use crate::measure::notes::{self, AGAIN, DAMAGED, NEVER, OVERTAKEN};
 use crate::measure::publish::{Schedule, Timetable};
 use crate::measure::stamps::latency;
 use crate::record::{ClockError, Distribution, OneWay};
 use crate::wire::Arrived;
+use paces::Paces;
 use std::sync::Arc;
 use tripmeter_model::delivery::DeliveryStatus;
 use tripmeter_model::figure::Figure;
@@ -122,12 +127,7 @@ pub struct Tally {
     timebase: Timebase,
     /// Ticks after which a message is late.
     patience: u64,
-    /// Messages of each topic, and the ticks that they took.
-    paces: Vec<(u64, f64)>,
-    pieces: u64,
-    period: f64,
-    /// Lateness of sending, in ticks, beyond which a message is behind: a period, or the gap between two bursts.
-    pub gap: f64,
+    pub paces: Paces,
     /// Counts by the follower for each topic, then for messages without a readable publisher.
     arrived: Vec<Arrived>,
     late: Vec<u64>,
@@ -157,16 +157,6 @@ impl Delivery {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct KeptRate {
-    pub achieved_hz: f64,
-    pub slowest_hz: f64,
-    pub rate_missed: bool,
-}
-
-/// Largest excess of the time that messages take, as a share, until their rate counts as missed.
-const TOLERANCE: f64 = 0.01;
-
 impl Tally {
     /// Empty tally, with `period` ticks between messages of a topic. Times of the first `audited` topics are kept in
     /// order.
@@ -176,10 +166,7 @@ impl Tally {
             are_calls: false,
             timebase,
             patience: timebase.to_ticks(loss_timeout_ns),
-            paces: vec![(0, 0.0); topics],
-            pieces: 0,
-            period,
-            gap: period,
+            paces: Paces::new(timebase, topics, period),
             arrived: vec![Arrived::default(); topics],
             late: vec![0; topics],
             before_sent: 0,
@@ -222,10 +209,9 @@ impl Tally {
         arrived: &[Arrived],
         mut row: impl FnMut(usize, usize, &Delivery),
     ) {
-        self.pieces += 1;
+        self.paces.pieces += 1;
         for (at, topic) in topics.iter().enumerate() {
-            let pace = &mut self.paces[at];
-            (pace.0, pace.1) = (pace.0 + topic.sent.len() as u64, pace.1 + topic.elapsed());
+            self.paces.add(at, topic.sent.len() as u64, topic.elapsed());
             for (index, delivery) in topic.deliveries(self.patience).enumerate() {
                 self.count(&delivery, at);
                 if !topic.requests.is_empty() && delivery.status.is_received() && !self.is_refused() {
@@ -248,7 +234,7 @@ impl Tally {
         let Delivery { intended, actual, arrived, status, .. } = *delivery;
         let lateness = actual.saturating_sub(intended);
         self.lateness.record(self.timebase.to_ns(lateness));
-        self.behind += u64::from(lateness as f64 > self.gap);
+        self.behind += u64::from(lateness as f64 > self.paces.gap);
         self.late[topic] += u64::from(status == DeliveryStatus::Late);
         let Some(arrived) = arrived.filter(|_| status.is_received()) else { return };
         let two_clocks = self.clock_error.is_some() && !self.are_calls;
@@ -280,7 +266,7 @@ impl Tally {
     }
 
     pub fn links(&self) -> usize {
-        self.paces.len()
+        self.paces.each.len()
     }
 
     /// Number of topics or clients whose times are kept in order.
@@ -300,7 +286,7 @@ impl Tally {
     }
 
     pub fn counts(&self) -> Counts {
-        let sent = self.paces.iter().map(|(sent, _)| sent).sum();
+        let sent = self.paces.each.iter().map(|(sent, _)| sent).sum();
         let mut arrived = Arrived::default();
         self.arrived.iter().for_each(|one| arrived.add(one));
         counts(sent, &arrived, self.late.iter().sum())
@@ -311,18 +297,18 @@ impl Tally {
     ///
     /// A message with a damaged header belongs to no publisher: it is lost there, and damaged in the total.
     pub fn put_links(&self, trial: &mut Trial, of: impl Fn(u32) -> Stream, most: usize, late: Option<&[u64]>) {
-        let rate_hz = |link: &usize| self.rate_hz(&self.paces[*link]).unwrap_or(0.0);
-        let all = 0..self.paces.len();
+        let rate_hz = |link: &usize| self.paces.rate_hz(*link).unwrap_or(0.0);
+        let all = 0..self.links();
         let slowest = all.clone().min_by(|a, b| rate_hz(a).total_cmp(&rate_hz(b)));
         for link in all.filter(|link| *link < most || Some(*link) == slowest) {
-            let (stream, pace) = (of(link as u32), &self.paces[link]);
-            let counts = counts(pace.0, &self.arrived[link], self.late[link]);
+            let stream = of(link as u32);
+            let counts = counts(self.paces.each[link].0, &self.arrived[link], self.late[link]);
             match late {
                 None => trial.put_counts(&stream, &counts, false),
                 Some(late) => trial.put_counts(&stream, &calls(counts, late.get(link).copied().unwrap_or(0)), true),
             }
             trial.put(&stream, Figure::AchievedRate, rate_hz(&link));
-            if self.is_missed(pace) {
+            if self.paces.is_missed(link) {
                 trial.missed.insert(stream);
             }
         }
@@ -384,35 +370,6 @@ impl Tally {
     pub fn calls(&self, late: u64) -> Counts {
         calls(self.counts(), late)
     }
-
-    pub fn kept(&self) -> KeptRate {
-        let rates = || self.paces.iter().filter_map(|pace| self.rate_hz(pace));
-        let topics = rates().count().max(1) as f64;
-        KeptRate {
-            achieved_hz: rates().sum::<f64>() / topics,
-            slowest_hz: rates().reduce(f64::min).unwrap_or(0.0),
-            rate_missed: self.paces.iter().any(|pace| self.is_missed(pace)),
-        }
-    }
-
-    fn rate_hz(&self, (sent, ticks): &(u64, f64)) -> Option<f64> {
-        (*sent > 0).then(|| *sent as f64 * self.timebase.ticks_per_ns() * 1e9 / ticks)
-    }
-
-    /// Longest time of a topic or client until the due time after its last message, in nanoseconds; 0 without a rate.
-    pub fn paced_ns(&self) -> u64 {
-        let ticks = self.paces.iter().map(|(_, ticks)| *ticks).fold(0.0, f64::max);
-        self.timebase.to_ns(ticks as u64)
-    }
-
-    fn is_missed(&self, (sent, ticks): &(u64, f64)) -> bool {
-        is_missed(*ticks, *sent as f64, self.period, self.pieces as f64 * self.gap)
-    }
-}
-
-/// True if `sent` messages took longer than one per `period` allows, beyond the tolerance and `slack`.
-pub fn is_missed(time: f64, sent: f64, period: f64, slack: f64) -> bool {
-    time > sent * period * (1.0 + TOLERANCE) + slack
 }
 
 /// Converts counts of messages to counts of calls, with `late` answers after the end of their call.

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("memory for {what}: {bytes} bytes cannot be had; ask for fewer (-n), or allow more memory")]
+#[error("cannot allocate {bytes} bytes for {what}; use fewer samples (-n), or allow more memory")]
 pub struct OutOfMemory {
     what: String,
     bytes: u64,
@@ -37,7 +37,7 @@ mod tests {
     fn too_little_memory_is_an_error_that_says_how_much() {
         assert_eq!(filled(7_u8, 3, "samples").unwrap(), [7, 7, 7]);
         let told = filled(0_u64, 1 << 60, "samples").unwrap_err().to_string();
-        assert!(told.contains("1152921504606846976 samples: 9223372036854775808 bytes cannot be had"), "{told}");
+        assert!(told.contains("cannot allocate 9223372036854775808 bytes for 1152921504606846976 samples"), "{told}");
         assert!(reserved::<u64>(u64::MAX, "samples").is_err());
     }
 }

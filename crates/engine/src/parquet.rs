@@ -58,7 +58,7 @@ pub fn version(program: &Path) -> io::Result<Option<String>> {
 pub fn run(program: &Path, arguments: &[&OsStr], bytes: u64, stop: &AtomicBool) -> io::Result<()> {
     let (status, said) = ended(program, arguments, bytes, stop)?;
     if !status.success() {
-        let why = said.lines().next().unwrap_or("it said nothing");
+        let why = said.lines().next().unwrap_or("it printed nothing");
         let is_wrong = status.code() == Some(exit::DATA.into());
         let kind = if is_wrong { io::ErrorKind::InvalidData } else { io::ErrorKind::Other };
         return Err(io::Error::new(kind, format!("{PROGRAM} ended with {status}: {why}")));

@@ -102,7 +102,7 @@ impl Private {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.custom_flags(os::NO_LINK | os::NO_WAIT).open(self.at(name))?;
-        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
     }
 
     pub fn names(&self) -> Vec<String> {
@@ -132,7 +132,7 @@ fn own_folder(path: &Path) -> io::Result<File> {
     let flags = os::FOLDER | os::NO_LINK;
     let folder = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOTDIR | Errno::LOOP)) => {
-            return wrong("is no folder");
+            return wrong("is not a folder");
         }
         folder => folder?,
     };

@@ -55,7 +55,7 @@ impl Entry {
         let names: Vec<&str> = self.sidecar.ignores_environment.iter().map(String::as_str).filter(is_set).collect();
         let (system, list) = (self.system(), names.join(", "));
         let hint = format!("`tripmeter list {system}` lists its settings");
-        (!names.is_empty()).then(|| format!("transport '{system}' ignores {list} of the environment; {hint}"))
+        (!names.is_empty()).then(|| format!("transport '{system}' ignores {list} in the environment; {hint}"))
     }
 
     /// Description of the system; asked only once.
@@ -136,7 +136,7 @@ impl Entry {
     }
 
     fn nonsense(&self, request: &Request) -> RegistryError {
-        let how = "gave an answer that does not belong to the question".to_owned();
+        let how = "gave an answer that does not match the question".to_owned();
         let transport = self.system().to_owned();
         RegistryError::Died { transport, how, phase: request.phase(), words: String::new() }
     }
@@ -163,7 +163,7 @@ fn remedy(sidecar: &Sidecar) -> String {
         [] => String::new(),
         packages => format!(" (packages needed: {})", packages.join(", ")),
     };
-    format!("; `tripmeter install {}` gets it{packages}", sidecar.system)
+    format!("; install it with `tripmeter install {}`{packages}", sidecar.system)
 }
 
 /// Known systems: first those built in, in their order, then the others by name.
@@ -197,7 +197,7 @@ impl Registry {
         for file in plugins {
             let entry = ask_for_name(file, &sidecars, prober)?;
             if entries.iter().chain(&given).any(|other: &Entry| other.system() == entry.system()) {
-                let conflict = "which is there already; give one system once".to_owned();
+                let conflict = "which exists already; name each system once".to_owned();
                 let system = entry.system().to_owned();
                 return Err(RegistryError::Name { file: file.clone(), system, conflict });
             }

@@ -139,7 +139,7 @@ impl Replay {
         };
         let topics: Result<Vec<Messages>, _> = recording.topics.iter().map(with_room).collect();
         let mut topics = topics.map_err(io::Error::other)?;
-        let stranger = || io::Error::other("it is not of the recording");
+        let stranger = || io::Error::other("it does not belong to the recording");
         for entry in entries {
             let ScheduleEntry { time_ns, topic, bytes } = entry?;
             let messages = topics.get_mut(topic as usize).ok_or_else(stranger)?;

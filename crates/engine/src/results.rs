@@ -37,12 +37,12 @@ pub enum ResultsError {
     /// It cannot be created or written, and nothing was measured.
     #[error("output '{}' cannot be written: {}; name another folder with -o", .0.display(), .1)]
     NotWritable(PathBuf, io::Error),
-    #[error("results '{}' cannot be written any more: {}; {}", .0.display(), .1, to_go_on(.1))]
+    #[error("results '{}' can no longer be written: {}; {}", .0.display(), .1, to_go_on(.1))]
     Unfinished(PathBuf, io::Error),
     /// It was moved or removed.
     #[error(transparent)]
     Gone(#[from] FolderGone),
-    #[error("'{}' would hold {what}, so it stays as it is; measure less at once", .file.display())]
+    #[error("'{}' was not changed, because it would have {what}; measure less at once", .file.display())]
     TooLarge {
         file: PathBuf,
         /// Value and limit.
@@ -52,7 +52,7 @@ pub enum ResultsError {
 
 /// Advice if a run that has begun cannot be written.
 pub(crate) fn to_go_on(error: &io::Error) -> String {
-    let first = if is_full(error) { "make room there" } else { "make the folder writable" };
+    let first = if is_full(error) { "free some space there" } else { "make the folder writable" };
     format!("{first}, then measure what is missing: `tripmeter run --resume DIR`, or the same `tripmeter ab` again")
 }
 
@@ -291,7 +291,7 @@ impl Results {
     fn append_trials(&self, lines: &[u8]) -> Result<(), ResultsError> {
         let bytes = self.length(TRIALS)?.saturating_add(lines.len() as u64);
         if bytes > MOST_TRIALS_BYTES {
-            return Err(self.too_large(TRIALS, format!("{bytes} bytes, and the most are {MOST_TRIALS_BYTES}")));
+            return Err(self.too_large(TRIALS, format!("{bytes} bytes (limit {MOST_TRIALS_BYTES})")));
         }
         self.append(TRIALS, lines)
     }

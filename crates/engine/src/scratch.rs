@@ -66,7 +66,7 @@ impl ScratchFolder {
         let (bytes, most) = (folder.as_os_str().len(), SOCKET_PATH_BYTES - NAME_BYTES);
         if bytes > most {
             return Err(io::Error::other(format!(
-                "its path is too long for sockets in it: {bytes} bytes with our folder's name, {most} at most"
+                "its path is too long for sockets: {bytes} bytes with our folder's name (limit {most})"
             )));
         }
         fs::DirBuilder::new().mode(0o700).create(&folder)?;

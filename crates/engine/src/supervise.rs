@@ -145,7 +145,10 @@ fn meet_hosts<'a>(
         let pushed = pushed.map_err(|error| HostError::not_pushed(&plan.hosts[0].to, error.to_string()))?;
         for host in &plan.hosts {
             if pushed.push(&host.to).map_err(|why| HostError::not_pushed(&host.to, why))? {
-                watch(&Event::Note(format!("copied to '{}' what it lacked of this program and its plugins", host.to)));
+                watch(&Event::Note(format!(
+                    "copied the missing files of this program and its plugins to '{}'",
+                    host.to
+                )));
             }
         }
         name = pushed.name;
@@ -384,7 +387,9 @@ impl<'a> Run<'a> {
         self.manifest.environment.clock.drift_ppm = self.calibration.drift_ppm();
         self.manifest.environment.audit_after = Some(self.audit());
         if let Some(what) = leave_out_after(&mut self.manifest) {
-            let text = format!("nothing that was seen at the end of the run is stored: with it there would be {what}");
+            let text = format!(
+                "the machine's state at the end of the run was not stored, because the manifest would then have {what}"
+            );
             (self.watch)(&Event::Warning(text));
         }
         self.results.sync()?;

@@ -44,13 +44,13 @@ pub fn check() -> Result<(), String> {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
-            let said = said.lines().next().unwrap_or("it says nothing").to_owned();
+            let said = said.lines().next().unwrap_or("it printed nothing").to_owned();
             Err(format!(
                 "strace cannot trace here ({said}); allow ptrace (kernel.yama.ptrace_scope, container profile)"
             ))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err("strace is not installed; `sudo apt-get install strace` gets it".to_owned())
+            Err("strace is not installed; install it with `sudo apt-get install strace`".to_owned())
         }
         Err(error) => Err(format!("strace cannot be started: {error}")),
     }

@@ -145,7 +145,7 @@ impl ClockReading {
         question[TOKEN_BYTES..].copy_from_slice(&LAST.to_le_bytes());
         // If all are lost, the server's own timeout ends it.
         (0..3).for_each(|_| drop(socket.send(&question)));
-        best.ok_or_else(|| io::Error::new(ErrorKind::TimedOut, format!("nothing came back from UDP {}", clock.at)))
+        best.ok_or_else(|| io::Error::new(ErrorKind::TimedOut, format!("no answer from UDP {}", clock.at)))
     }
 }
 

@@ -151,7 +151,7 @@ impl ClockAddress {
     /// Refuses an address of another host, which could be anybody's.
     pub fn check(&self, host: IpAddr) -> Result<(), String> {
         let at = self.at.ip();
-        (at == host).then_some(()).ok_or_else(|| format!("its clock is to be asked at {at}, and messages go to {host}"))
+        (at == host).then_some(()).ok_or_else(|| format!("its clock is at {at}, but messages go to {host}"))
     }
 }
 
@@ -405,7 +405,7 @@ impl BoundedMessage for FromFollower {
             Self::Report(mut report) => {
                 if report.arrived.len() > MOST_SAID_ELEMENTS {
                     let streams = report.arrived.len();
-                    return Err(format!("counts of {streams} streams, at most {MOST_SAID_ELEMENTS} are taken"));
+                    return Err(format!("counts of {streams} streams (limit {MOST_SAID_ELEMENTS})"));
                 }
                 report.failed = report.failed.map(cut_text);
                 report.evidence = report.evidence.map(said).transpose()?;

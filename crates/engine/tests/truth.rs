@@ -3,9 +3,11 @@
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Loan, Message, Wait};
-use tripmeter_engine::clock::Clock;
+use tripmeter_engine::clock::{Clock, Timebase};
 use tripmeter_engine::measure::answers::Answers;
-use tripmeter_engine::measure::trips::Trips;
+use tripmeter_engine::measure::inbox::Inbox;
+use tripmeter_engine::measure::setting::LoopSetting;
+use tripmeter_engine::measure::trips::{TripState, Trips};
 use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared, Tap, Tracker};
 use tripmeter_engine::message::{self, Header, Kind, TouchLimit};
 use tripmeter_model::manifest::Counts;
@@ -42,19 +44,30 @@ fn link(wait: Wait, settings: &[(&str, &str)]) -> (ScriptedLink, FakeClock) {
     (scripted(script, clock.clone()).answering(answer), clock)
 }
 
+fn trips<'a>(
+    link: &'a mut ScriptedLink,
+    clock: FakeClock,
+    wait: Wait,
+    inbox: &'a Inbox,
+    shared: &'a Shared,
+) -> Trips<'a, ScriptedLink, Fake, Tracker, false> {
+    let (timebase, touch, loss_timeout_ns) = (Timebase::NANOSECONDS, TouchLimit::FULL, LOSS_TIMEOUT_NS);
+    let setting = LoopSetting { timebase, touch, wait, loss_timeout_ns, inbox, shared };
+    let state = TripState::begin(Tracker::default(), 0, LENGTH);
+    let mut trips = Trips::new(Tap::off(link), Fake(clock), setting, state);
+    trips.idle_mask &= 0x3f;
+    trips
+}
+
 fn run(wait: Wait, settings: &[(&str, &str)], planned: usize) -> Result<(Vec<u64>, Counts), Failure> {
     let (mut link, clock) = link(wait, settings);
-    let shared = Shared::default();
-    let mask = if wait == Wait::Poll { 0x3f } else { 0 };
-    let timeout = (LOSS_TIMEOUT_NS, LOSS_TIMEOUT_NS);
-    let mut trips = Trips::new(Tap::off(&mut link), Fake(clock), Tracker::default(), &shared, timeout, mask);
-    trips.touch = TouchLimit::FULL;
-    trips.begin(LENGTH);
+    let (inbox, shared) = (Inbox::default(), Shared::default());
+    let mut trips = trips(&mut link, clock, wait, &inbox, &shared);
     let mut samples = vec![0; planned];
     let (stored, end) = trips.run(&mut samples, u64::MAX);
     assert_eq!((stored, end?), (planned, LoopEnd::Full));
     trips.drain()?;
-    let counts = Counts { sent: trips.sequence, received: stored as u64, ..trips.answers.counts() };
+    let counts = Counts { sent: trips.state.sequence, received: stored as u64, ..trips.state.answers.counts() };
     Ok((samples, counts))
 }
 
@@ -131,28 +144,24 @@ fn an_overtaken_message_is_late_and_reordered_and_not_lost() {
 fn a_trip_under_way_when_the_time_is_over_counts_for_nothing_then_and_later() {
     for wait in WAITS {
         let (mut link, clock) = link(wait, &[("stall", "50:400us")]);
-        let shared = Shared::default();
-        let mask = if wait == Wait::Poll { 0x3f } else { 0 };
-        let timeout = (200_000, LOSS_TIMEOUT_NS);
-        let mut trips =
-            Trips::new(Tap::off(&mut link), Fake(clock.clone()), Tracker::default(), &shared, timeout, mask);
-        trips.touch = TouchLimit::FULL;
-        trips.begin(LENGTH);
+        let (inbox, shared) = (Inbox::default(), Shared::default());
+        let mut trips = trips(&mut link, clock.clone(), wait, &inbox, &shared);
+        trips.setting.loss_timeout_ns = 200_000;
         let capped = clock.now_ns() + 49 * SERVICE_NS + 100_000;
         shared.capped.store(capped, Relaxed);
         let mut samples = vec![0; 100];
         let (stored, end) = trips.run(&mut samples, u64::MAX);
         assert_eq!((stored, end.unwrap()), (49, LoopEnd::Deadline), "{wait}");
         assert!(clock.now_ns() < capped + 300_000, "{wait}: its answer was not waited for");
-        assert_eq!((trips.answers.abandoned(), trips.answers.counts()), (1, Counts::default()), "{wait}");
+        assert_eq!((trips.state.answers.abandoned(), trips.state.answers.counts()), (1, Counts::default()), "{wait}");
         // Its answer arrives in the next cell.
         shared.capped.store(0, Relaxed);
-        let abandoned = trips.sequence;
-        trips.begin(LENGTH);
-        trips.answers.abandon(abandoned);
+        let abandoned = trips.state.sequence;
+        trips.state.answers.begin(abandoned);
+        trips.state.answers.abandon(abandoned);
         let (stored, end) = trips.run(&mut samples[..10], u64::MAX);
         assert_eq!((stored, end.unwrap()), (10, LoopEnd::Full), "{wait}");
-        assert_eq!((trips.answers.abandoned(), trips.answers.counts()), (0, Counts::default()), "{wait}");
+        assert_eq!((trips.state.answers.abandoned(), trips.state.answers.counts()), (0, Counts::default()), "{wait}");
     }
 }
 
@@ -186,11 +195,8 @@ fn a_dead_follower_ends_the_loop_with_a_count() {
 #[test]
 fn the_deadline_and_the_user_end_the_loop_with_what_there_is() {
     let (mut link, clock) = link(Wait::Poll, &[]);
-    let shared = Shared::default();
-    let timeout = (LOSS_TIMEOUT_NS, LOSS_TIMEOUT_NS);
-    let mut trips = Trips::new(Tap::off(&mut link), Fake(clock), Tracker::default(), &shared, timeout, 0x3f);
-    trips.touch = TouchLimit::FULL;
-    trips.begin(LENGTH);
+    let (inbox, shared) = (Inbox::default(), Shared::default());
+    let mut trips = trips(&mut link, clock, Wait::Poll, &inbox, &shared);
     let mut samples = vec![0; 1000];
     let (stored, end) = trips.run(&mut samples, 10 * SERVICE_NS);
     assert_eq!((stored, end.unwrap()), (10, LoopEnd::Deadline));

@@ -2,11 +2,13 @@
 //! in service times.
 
 use std::ptr;
-use tripmeter_abi::{Link, Loan, Message, Result};
+use tripmeter_abi::{Link, Loan, Message, Result, Wait};
 use tripmeter_engine::clock::{Clock, Timebase};
 use tripmeter_engine::delivery::{Tally, Topic};
-use tripmeter_engine::measure::publish::{Publisher, Rest, Schedule, Sending};
-use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared, Tap};
+use tripmeter_engine::measure::inbox::Inbox;
+use tripmeter_engine::measure::publish::{PublicationPlan, Publisher, Rest, Schedule, Sending};
+use tripmeter_engine::measure::setting::LoopSetting;
+use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared};
 use tripmeter_engine::message::TouchLimit;
 use tripmeter_engine::wire::Arrived;
 use tripmeter_model::manifest::Counts;
@@ -88,24 +90,27 @@ struct Outcome {
 fn publish(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> Outcome {
     let clock = FakeClock::default();
     let mut link = Slow { clock: clock.clone(), arrived: Vec::new(), stalled, refuses, buffer: [0; LENGTH / 8] };
-    let (sending, mut sent) = (Sending::default(), vec![0; COUNT]);
+    let (sending, inbox, mut sent) = (Sending::default(), Inbox::default(), vec![0; COUNT]);
     let schedule = Schedule { first: FIRST_NS, period: PERIOD_NS as f64 };
-    let mut watch = Tap::off(&mut link);
-    let mut publisher = Publisher {
-        link: &mut watch,
-        clock: Still(clock.clone()),
-        rest: Exact(clock),
-        schedule,
+    let setting = LoopSetting {
+        timebase: Timebase::NANOSECONDS,
+        touch: TouchLimit::NONE,
+        wait: Wait::Block,
+        loss_timeout_ns: 3 * PERIOD_NS,
+        inbox: &inbox,
+        shared,
+    };
+    let plan = PublicationPlan {
+        times: schedule,
+        rest: Exact(clock.clone()),
         length: LENGTH,
         sequence: 0,
         publisher: 0,
-        touch: TouchLimit::NONE,
-        shared,
+        deadline,
         sending: &sending,
-        timeout_ns: 3 * PERIOD_NS,
-        refused: 0,
     };
-    let ended = publisher.run(&mut sent, deadline);
+    let mut publisher = Publisher { link: &mut link, clock: Still(clock), setting, plan, refused: 0 };
+    let ended = publisher.run(&mut sent);
     let refused = publisher.refused;
     sent.truncate(ended.as_ref().map_or(0, |ended| ended.0));
     let (arrived, marks) = (link.arrived, vec![0; COUNT]);
@@ -141,7 +146,7 @@ fn a_stalled_sender_shows_in_the_response_of_every_message_that_waited_and_in_no
     assert_eq!(response.max, (STALL_NS - PERIOD_NS + SERVICE_NS) as f64);
     let counts = Counts { sent: COUNT as u64, received: COUNT as u64, ..Counts::default() };
     // All but the last of those that waited were late by more than a period.
-    assert_eq!((tally.counts(), tally.behind, tally.kept().rate_missed), (counts, 48, false));
+    assert_eq!((tally.counts(), tally.behind, tally.paces.kept().rate_missed), (counts, 48, false));
 }
 
 #[test]

@@ -2,10 +2,12 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Link, Loan, Message, Result, Wait};
-use tripmeter_engine::clock::Clock;
+use tripmeter_engine::clock::{Clock, Timebase};
+use tripmeter_engine::measure::inbox::Inbox;
 use tripmeter_engine::measure::ledger::Single;
-use tripmeter_engine::measure::notes::{Arrival, ArrivalMemory};
+use tripmeter_engine::measure::notes::{Arrival, ArrivalMemory, NoNotes, Notes};
 use tripmeter_engine::measure::sampling::{self, Sampled, SampledTimes};
+use tripmeter_engine::measure::setting::LoopSetting;
 use tripmeter_engine::measure::sink::Sink;
 use tripmeter_engine::measure::stream::{Even, Extent, Paused, Spacing, StreamSender, Unspaced};
 use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared, Tap};
@@ -86,13 +88,7 @@ fn timed(link: &mut Slow, count: u64) -> (Vec<u64>, Arrived) {
     assert!(matches!(end, Ok(LoopEnd::Full)));
     let mut memory = ArrivalMemory::create(vec![places], 1).expect("there is memory");
     let log = memory.logs(0).swap_remove(0);
-    shared.last.store(count, Relaxed);
-    shared.stop.store(true, Relaxed);
-    let mut watch = Tap::off(link);
-    let notes = Arrival::<_, Sampled>::in_places(clock.clone(), 1, log);
-    let mut sink = Sink::keeping(&mut watch, clock, &shared, Single::new(1, &shared, notes));
-    sink.touch = TouchLimit::FULL;
-    let arrived = sink.run().expect("the link does not fail");
+    let arrived = noted(link, count, Arrival::<_, Sampled>::in_places(clock, 1, log));
     let log = memory.logs(0).swap_remove(0);
     (times.one_way(log.ticks, count, false).map(|ticks| ticks as u64).collect(), arrived)
 }
@@ -113,13 +109,23 @@ fn send<S: Spacing>(link: &mut Slow, spacing: &mut S, burst: u64, last: u64, dea
 }
 
 fn take(link: &mut Slow, last: u64) -> Arrived {
-    let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
+    noted(link, last, NoNotes)
+}
+
+fn noted(link: &mut Slow, last: u64, notes: impl Notes) -> Arrived {
+    let (clock, inbox, shared) = (Ticking(link.clock.clone()), Inbox::default(), Shared::default());
     shared.last.store(last, Relaxed);
     shared.stop.store(true, Relaxed);
-    let mut watch = Tap::off(link);
-    let mut sink = Sink::new(&mut watch, clock, &shared, 1);
-    sink.touch = TouchLimit::FULL;
-    sink.run().expect("the link does not fail")
+    let setting = LoopSetting {
+        timebase: Timebase::NANOSECONDS,
+        touch: TouchLimit::FULL,
+        wait: Wait::Block,
+        loss_timeout_ns: 1_000_000_000,
+        inbox: &inbox,
+        shared: &shared,
+    };
+    let mut sink = Sink::new(Tap::off(link), clock, setting, Single::new(1, &shared, notes));
+    sink.receive(|| ()).expect("the link does not fail")
 }
 
 fn passed(settings: &[(&str, &str)], count: u64) -> Arrived {

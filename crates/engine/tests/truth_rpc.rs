@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Error, Link, Loan, Message, Result, Status, Wait};
 use tripmeter_engine::clock::{Clock, Timebase};
 use tripmeter_engine::delivery::{Tally, Topic};
-use tripmeter_engine::lanes::{Calls, Lane, LoopSetting};
+use tripmeter_engine::lanes::{Calls, Lane};
 use tripmeter_engine::measure::answers::Answers;
-use tripmeter_engine::measure::callback::Inbox;
-use tripmeter_engine::measure::calls::{Client, Made};
+use tripmeter_engine::measure::calls::{CallPlan, Client, Made};
+use tripmeter_engine::measure::inbox::Inbox;
 use tripmeter_engine::measure::notes::{DAMAGED, NEVER};
 use tripmeter_engine::measure::publish::{Bursts, Rest, Schedule, Sending, Sleep, Timetable};
-use tripmeter_engine::measure::trips::Trips;
+use tripmeter_engine::measure::setting::LoopSetting;
+use tripmeter_engine::measure::trips::{TripState, Trips};
 use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared, Tap, Tracker};
 use tripmeter_engine::message::{self, Header, Kind, TouchLimit};
 use tripmeter_engine::replay::{Replay, Times};
@@ -128,7 +129,7 @@ impl Outcome {
     fn tally(self) -> (Tally, Counts) {
         let period = self.topic.schedule.map_or(PERIOD_NS as f64, |times| times.period());
         let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::SAMPLES, TIMEOUT_NS, 1, period, 1);
-        tally.gap = self.topic.schedule.map_or(period, |times| times.gap());
+        tally.paces.gap = self.topic.schedule.map_or(period, |times| times.gap());
         let received = self.topic.arrived.iter().filter(|arrived| **arrived != NEVER).count() as u64;
         let damaged = self.topic.marks.iter().filter(|marks| **marks == DAMAGED).count() as u64;
         let arrived = Arrived { received, damaged, duplicated: self.duplicated, ..Arrived::default() };
@@ -148,6 +149,11 @@ struct Run {
     shared: Shared,
 }
 
+fn setting<'a>(wait: Wait, inbox: &'a Inbox, shared: &'a Shared) -> LoopSetting<'a> {
+    let (timebase, touch, loss_timeout_ns) = (Timebase::NANOSECONDS, TouchLimit::FULL, TIMEOUT_NS);
+    LoopSetting { timebase, touch, wait, loss_timeout_ns, inbox, shared }
+}
+
 impl Run {
     fn new(settings: &[(&'static str, &'static str)], period_ns: u64) -> Self {
         let schedule = Schedule { first: FIRST_NS, period: period_ns as f64 };
@@ -165,28 +171,20 @@ impl Run {
         let link = scripted(script, clock.clone()).answering(answer);
         let mut link = Failing { link, clock: clock.clone(), sent: 0, fails: self.fails, full_from: self.full_from };
         let (sending, mut made) = (Sending::default(), Made::new(COUNT as u64).expect("there is memory"));
-        let schedule = self.times;
-        let (fake, shared) = (Fake(clock), &self.shared);
-        let mut client = Client {
-            clock: fake.clone(),
-            rest: fake.clone(),
-            length: 0,
-            schedule,
-            shared,
-            sending: &sending,
-            sequence: 0,
-        };
-        let mask = if self.wait == Wait::Poll { 0x3f } else { 0 };
-        let timeout = (TIMEOUT_NS, TIMEOUT_NS);
-        let mut trips = Trips::new(Tap::off(&mut link), fake, Tracker::default(), shared, timeout, mask);
-        trips.touch = TouchLimit::FULL;
-        trips.begin(LENGTH);
-        let ended = client.run(&mut made, self.deadline, |begun, _| trips.call(begun));
+        let (fake, inbox, shared) = (Fake(clock), Inbox::default(), &self.shared);
+        let (rest, deadline, draining) = (fake.clone(), self.deadline, &|| ());
+        let calls =
+            CallPlan { times: self.times, rest, length: LENGTH, sequence: 0, deadline, sending: &sending, draining };
+        let mut client = Client { clock: fake.clone(), shared, calls };
+        let state = TripState::begin(Tracker::default(), 0, LENGTH);
+        let mut trips = Trips::new(Tap::off(&mut link), fake, setting(self.wait, &inbox, shared), state);
+        trips.idle_mask &= 0x3f;
+        let ended = client.run(&mut made, |begun, _| trips.call(begun));
         let drained = trips.drain();
         assert!(drained.is_ok());
         made.truncate(ended.as_ref().map_or(0, |ended| ended.0));
-        let schedule = Some(schedule).filter(|times| !matches!(times, Times::Closed(_)));
-        let counts = trips.answers.counts();
+        let schedule = Some(self.times).filter(|times| !matches!(times, Times::Closed(_)));
+        let counts = trips.state.answers.counts();
         let (late, duplicated, until) = (counts.late, counts.duplicated, made.until);
         let (sent, requests) = (made.sent.into(), Vec::new());
         let topic = Topic { schedule, sent, arrived: made.answered, marks: made.marks, requests };
@@ -214,7 +212,7 @@ fn a_stalled_call_shows_in_the_response_of_every_call_that_waited_and_in_its_own
     assert!(response.p90 > 30.0 * PERIOD_NS as f64 && service.p90 == SERVICE_NS as f64, "{response:?} {service:?}");
     let all = COUNT as u64;
     assert_eq!(counts, Counts { sent: all, received: all, ..Counts::default() });
-    assert_eq!((tally.behind, tally.kept().rate_missed), (49, false));
+    assert_eq!((tally.behind, tally.paces.kept().rate_missed), (49, false));
 }
 
 #[test]
@@ -234,7 +232,7 @@ fn the_calls_of_a_burst_wait_for_those_before_them() {
     assert_eq!((lateness.min, lateness.max), (0.0, (3 * SERVICE_NS) as f64));
     assert_eq!(last - FIRST_NS, (all / SIZE - 1) * GAP_NS + 3 * SERVICE_NS, "the last burst begins when it is due");
     let offered_hz = SIZE as f64 * 1e9 / GAP_NS as f64;
-    let kept = tally.kept();
+    let kept = tally.paces.kept();
     assert!((kept.achieved_hz / offered_hz - 1.0).abs() < 1e-9 && !kept.rate_missed, "{kept:?}");
     assert_eq!(tally.behind, 0);
 }
@@ -250,7 +248,7 @@ fn bursts_that_take_longer_than_their_gap_fall_behind() {
     assert_eq!(outcome.times(), (0..COUNT).map(expected).collect::<Vec<_>>());
     let behind = (0..COUNT as u64).filter(|index| index * SERVICE_NS - due(*index) > 2 * SERVICE_NS).count();
     let (tally, _) = outcome.tally();
-    let kept = tally.kept();
+    let kept = tally.paces.kept();
     assert!(kept.rate_missed && tally.behind == behind as u64, "{kept:?} {behind}");
     assert!((kept.achieved_hz * SERVICE_NS as f64 / 1e9 - 1.0).abs() < 0.02, "one call after the other: {kept:?}");
 }
@@ -293,20 +291,11 @@ impl Link for Answering {
 fn lengths(times: Times<'_>, calls: usize) -> Vec<usize> {
     let mut link = Answering { bytes: Vec::new(), pending: false, lengths: Vec::new() };
     let (shared, sending, inbox) = (Shared::default(), Sending::default(), Inbox::default());
-    let (timebase, wait) = (Timebase::NANOSECONDS, Wait::Block);
-    let setting = LoopSetting {
-        timebase,
-        touch: TouchLimit::FULL,
-        wait,
-        loss_timeout_ns: TIMEOUT_NS,
-        inbox: &inbox,
-        shared: &shared,
-    };
     let rest = Sleep { ticks_per_ns: 1.0, longest_ns: TIMEOUT_NS };
     let (sending, draining) = (&sending, &|| ());
     let calls_of = Calls { times, rest, length: LENGTH, sequence: 0, deadline: u64::MAX, sending, draining };
     let mut made = Made::new(calls as u64).expect("there is memory");
-    let (called, ended) = link.call(setting, calls_of, &mut made);
+    let (called, ended) = link.call(setting(Wait::Block, &inbox, &shared), calls_of, &mut made);
     assert!(ended.is_ok() && called.calls == calls && made.answered.iter().all(|answered| *answered != NEVER));
     link.lengths
 }
@@ -332,7 +321,7 @@ fn lost_requests_and_answers_come_out_as_exactly_so_many_time_outs_and_make_the_
             let (tally, counts) = Run { wait, ..run }.calls().tally();
             let all = COUNT as u64;
             let expected = Counts { sent: all, received: all - 3, lost: 3, ..Counts::default() };
-            assert_eq!((counts, tally.kept().rate_missed), (expected, true), "{side}, {wait}");
+            assert_eq!((counts, tally.paces.kept().rate_missed), (expected, true), "{side}, {wait}");
         }
     }
 }

@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_wrong_value_is_escaped_once() {
         let error = parsed("Experiment type,Bytes,Median,99%,Max\nx,10\x1b[31m24,1,1,1\n").unwrap_err().to_string();
-        assert!(error.contains("'10\\u001b[31m24' is no number of bytes"), "{error}");
+        assert!(error.contains("'10\\u001b[31m24' is not a number of bytes"), "{error}");
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl<'a> CsvRow<'a> {
     pub fn microseconds(&self, column: CsvColumn) -> Result<f64, FileError> {
         match self.text(column).parse::<f64>() {
             Err(_) if self.text(column).is_empty() => Err(self.wrong(column, "is empty; the figure is missing")),
-            Err(_) => Err(self.wrong(column, "is no number; write it with a decimal point")),
+            Err(_) => Err(self.wrong(column, "is not a number; write it with a decimal point")),
             Ok(value) if value.is_nan() => Err(self.wrong(column, "is not a number; a figure must be")),
             Ok(value) if value.is_infinite() => Err(self.wrong(column, "is infinite; a figure must be finite")),
             Ok(value) if value < 0.0 => Err(self.wrong(column, "is negative; a figure must be 0 or more")),
@@ -92,12 +92,12 @@ impl<'a> CsvRow<'a> {
 
     /// Value of a column as a whole number. Fails if it is not such a number.
     pub fn count(&self, column: CsvColumn) -> Result<u64, FileError> {
-        self.text(column).parse().map_err(|_| self.wrong(column, "is no whole number"))
+        self.text(column).parse().map_err(|_| self.wrong(column, "is not a whole number"))
     }
 
     /// Value of a column as a payload size. Fails if it is not a size.
     pub fn bytes(&self, column: CsvColumn) -> Result<Bytes, FileError> {
-        Bytes::parse(self.text(column)).ok_or_else(|| self.wrong(column, "is no number of bytes"))
+        Bytes::parse(self.text(column)).ok_or_else(|| self.wrong(column, "is not a number of bytes"))
     }
 
     pub fn wrong(&self, column: CsvColumn, what: impl Into<String>) -> FileError {

@@ -12,8 +12,6 @@ mod recording;
 mod results;
 mod texts;
 
-use std::borrow::Cow;
-
 /// A parser, or several that read the same kind of file.
 #[derive(Clone, Copy, Debug)]
 pub struct FuzzTarget {
@@ -69,9 +67,4 @@ pub const TARGETS: [FuzzTarget; 15] = [
 /// The target of that name.
 pub fn target(name: &str) -> Option<FuzzTarget> {
     TARGETS.into_iter().find(|target| target.name == name)
-}
-
-/// As the program escapes the texts of results.
-fn escaped(text: &str) -> Cow<'_, str> {
-    Cow::Owned(tripmeter_model::printable::json(text))
 }

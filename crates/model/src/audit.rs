@@ -11,7 +11,7 @@ pub const NOT_VISIBLE: &str = "not visible here";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// As it should be, or good to know, or not visible.
+    /// As it should be, good to know, or not visible.
     Info,
     /// Figures are likely to be worse or less steady than the transport's own.
     Warn,
@@ -55,7 +55,7 @@ pub struct Finding {
     pub visible: bool,
     /// What is there; if it is not visible, why not.
     pub value: String,
-    /// From where on it warns or fails.
+    /// Limits at which it warns or fails.
     pub limit: String,
     /// The command that would fix it, or what to do where no command can; absent if it is as it should be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,11 +69,11 @@ pub struct Hiccups {
     pub cpu: usize,
     /// How long it read, in nanoseconds.
     pub duration_ns: u64,
-    /// Two readings further apart than this have a gap between them, in nanoseconds.
+    /// Two readings further apart than this, in nanoseconds, have a gap between them.
     pub threshold_ns: u64,
     /// Number of gaps.
     pub gaps: u64,
-    /// 99 % of the gaps are not longer, in nanoseconds; 0 without gaps.
+    /// 99th percentile of the gaps, in nanoseconds; 0 without gaps.
     pub p99_ns: u64,
     /// The longest gap, in nanoseconds; 0 without gaps.
     pub max_ns: u64,
@@ -91,7 +91,7 @@ pub struct ProcessActivity {
     pub who: String,
     /// CPUs that its measuring thread was allowed to use at the end; absent if that is not visible.
     pub cpus: Option<Vec<usize>>,
-    /// Those that it was to use, by the plan; absent if the kernel was to choose.
+    /// CPUs that the plan gave it; absent if the kernel chose.
     #[serde(default)]
     pub planned_cpus: Option<Vec<usize>>,
     /// Scheduling policy of that thread at the end, and its nice value or priority; absent if that is not visible.

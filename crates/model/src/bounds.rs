@@ -45,11 +45,11 @@ pub fn said<T: Serialize + DeserializeOwned>(what: T) -> Result<T, String> {
     cut_all(&mut value, MOST_SAID_BYTES, str::len);
     let text = value.to_string();
     if text.len() > MOST_SAID_IN_ALL {
-        return Err(format!("{} bytes at once, at most {MOST_SAID_IN_ALL} are taken", text.len()));
+        return Err(format!("{} bytes at once (limit {MOST_SAID_IN_ALL})", text.len()));
     }
     let elements = JsonCounts::of(&text).elements;
     if elements > MOST_SAID_ELEMENTS {
-        return Err(format!("lists of {elements} elements, at most {MOST_SAID_ELEMENTS} are taken"));
+        return Err(format!("lists of {elements} elements (limit {MOST_SAID_ELEMENTS})"));
     }
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
@@ -70,9 +70,7 @@ pub fn to_json(what: &impl Serialize, is_pretty: bool) -> Result<String, String>
     match too_long(&text) {
         Some(what) => Err(what),
         // The caller adds a line break.
-        None if text.len() as u64 >= MOST_BYTES => {
-            Err(format!("{} bytes, and the most are {MOST_BYTES}", text.len() + 1))
-        }
+        None if text.len() as u64 >= MOST_BYTES => Err(format!("{} bytes (limit {MOST_BYTES})", text.len() + 1)),
         None => Ok(text),
     }
 }
@@ -104,12 +102,12 @@ fn cut_all(value: &mut Value, most: usize, bytes: fn(&str) -> usize) {
 pub(crate) fn too_long(text: &str) -> Option<String> {
     let JsonCounts { longest, elements, members } = JsonCounts::of(text);
     if longest > MOST_TEXT_BYTES {
-        return Some(format!("a text of {longest} bytes, and the most are {MOST_TEXT_BYTES}"));
+        return Some(format!("a text of {longest} bytes (limit {MOST_TEXT_BYTES})"));
     }
     if members > MOST_MEMBERS {
-        return Some(format!("objects of {members} members in all, and the most are {MOST_MEMBERS}"));
+        return Some(format!("objects with {members} members in all (limit {MOST_MEMBERS})"));
     }
-    (elements > MOST_ELEMENTS).then(|| format!("lists of {elements} elements in all, and the most are {MOST_ELEMENTS}"))
+    (elements > MOST_ELEMENTS).then(|| format!("lists of {elements} elements in all (limit {MOST_ELEMENTS})"))
 }
 
 /// Sizes that [`too_long`] bounds.
@@ -174,9 +172,9 @@ mod tests {
         assert!(cut.len() < 3 * MOST_SAID_BYTES && cut.matches("bytes more").count() == 2, "{cut}");
         let of = |elements: usize| said(vec![1; elements]).map(|list| list.len());
         assert_eq!(of(MOST_SAID_ELEMENTS), Ok(MOST_SAID_ELEMENTS));
-        assert!(of(MOST_SAID_ELEMENTS + 1).unwrap_err().contains("lists of 20001 elements, at most 20000 are taken"));
+        assert!(of(MOST_SAID_ELEMENTS + 1).unwrap_err().contains("lists of 20001 elements (limit 20000)"));
         let why = said(vec!["x".repeat(1000); 2000]).unwrap_err();
-        assert!(why.contains("2006001 bytes at once, at most 1048576 are taken"), "{why}");
+        assert!(why.contains("2006001 bytes at once (limit 1048576)"), "{why}");
     }
 
     #[test]
@@ -191,7 +189,7 @@ mod tests {
         }
         assert!(to_json(&vec![0; MOST_ELEMENTS + 1], false).unwrap_err().contains("250001 elements"));
         let texts = vec!["x".repeat(MOST_TEXT_BYTES); 1025];
-        assert!(to_json(&texts, false).unwrap_err().contains("and the most are 67108864"));
+        assert!(to_json(&texts, false).unwrap_err().contains("(limit 67108864)"));
     }
 
     #[test]
@@ -231,6 +229,6 @@ mod tests {
         let told = too_long(&members(MOST_MEMBERS + 2));
         assert!(told.is_some_and(|what| what.contains("4000001 members")));
         let two = format!("{{\"a\": {}, \"b\": {{\"c\": {}}}}}", list(most / 2), list(most / 2 + 1));
-        assert!(too_long(&two).is_some_and(|what| what.contains("the most are 250000")));
+        assert!(too_long(&two).is_some_and(|what| what.contains("(limit 250000)")));
     }
 }

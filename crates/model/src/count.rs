@@ -8,7 +8,7 @@ use std::fmt::Display;
 pub const MOST_COUNT: u64 = 1 << 53;
 
 pub(crate) fn too_large(count: impl Display) -> String {
-    format!("found {count}, and the most is {MOST_COUNT}")
+    format!("found {count}, above the limit of {MOST_COUNT}")
 }
 
 pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
@@ -38,7 +38,7 @@ mod tests {
             serde_json::from_value::<ProcessActivity>(text).map_err(|error| error.to_string())
         };
         assert_eq!(read(MOST_COUNT).unwrap().voluntary_switches, MOST_COUNT);
-        assert!(read(MOST_COUNT + 1).unwrap_err().contains("the most is 9007199254740992"));
+        assert!(read(MOST_COUNT + 1).unwrap_err().contains("above the limit of 9007199254740992"));
         assert_eq!([saturating_sum([2, 3].into_iter()), saturating_sum([u64::MAX, 3].into_iter())], [5, u64::MAX]);
     }
 }

@@ -17,9 +17,9 @@ pub fn check_date(text: &str) -> Result<(), String> {
         form.into_iter().all(|(found, form)| if form == b'0' { found.is_ascii_digit() } else { found == form })
     });
     match year.filter(|_| is_rest).and_then(|year| year.parse().ok()) {
-        None => Err(format!("'{shown}' is no time: it is not of the form 2026-01-31T12:00:00+00:00")),
+        None => Err(format!("'{shown}' is not a time of the form 2026-01-31T12:00:00+00:00")),
         Some(year) if !YEARS.contains(&year) => {
-            Err(format!("'{shown}' is of the year {year}, and results are of {} to {}", YEARS.start(), YEARS.end()))
+            Err(format!("'{shown}' is in the year {year}; results are from {} to {}", YEARS.start(), YEARS.end()))
         }
         Some(_) => Ok(()),
     }
@@ -35,12 +35,12 @@ mod tests {
             assert_eq!(check_date(good), Ok(()));
         }
         for far in ["9999-12-31T23:59:59Z", "2262-01-01T00:00:00Z", "0000-01-01T00:00:00Z"] {
-            assert!(check_date(far).unwrap_err().contains("and results are of 1970 to 2261"), "{far}");
+            assert!(check_date(far).unwrap_err().contains("results are from 1970 to 2261"), "{far}");
         }
         for none in
             ["", "2026", "-009999-01-02T01:59:58.5Z", "20261128T163243Z", "2026-11-28 16:32:43", "é026-11-28T16:3"]
         {
-            assert!(check_date(none).unwrap_err().contains("is no time"), "{none}");
+            assert!(check_date(none).unwrap_err().contains("is not a time"), "{none}");
         }
     }
 }

@@ -122,7 +122,7 @@ pub fn lacking(file: &Path, what: &str, missing: &[String]) -> FileError {
     let how = if file.symlink_metadata().is_ok() { "was cut off or damaged" } else { "is not there" };
     let missing = missing[..missing.len().min(MOST)].join(", ") + &more;
     let text = format!(
-        "lacks {what} of finished payloads: {missing}; it {how}; bring it back, or measure anew in another folder"
+        "lacks {what} of finished payloads: {missing}; it {how}; restore it, or measure again in another folder"
     );
     FileError::wrong(file, text)
 }

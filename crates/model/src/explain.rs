@@ -45,7 +45,7 @@ pub struct Explanation {
     /// Why no cycles and instructions were counted anywhere, and what to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_counters: Option<String>,
-    /// Cycles and instructions are those outside of the kernel, as it does not let its own be counted.
+    /// Cycles and instructions exclude those in the kernel, which does not allow counting them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub are_counters_without_kernel: bool,
 }
@@ -78,7 +78,7 @@ pub struct ExplainedTransport {
     /// What is missing, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// What is to be known of its figures.
+    /// Notes on its figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -108,7 +108,7 @@ pub struct ExplainedWait {
 /// Parts of the time of a message, which add up to `total_ns`. Each moment is in one part.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Parts {
-    /// A buffer is got and the header is written.
+    /// A side gets a buffer and writes the header.
     pub prepare_ns: f64,
     /// In a send call.
     pub send_ns: f64,
@@ -116,11 +116,11 @@ pub struct Parts {
     pub way_ns: f64,
     /// In that receive call; under `block` with the wake-up, as far as that is not in `wakeup_ns`.
     pub receive_ns: f64,
-    /// Under `block`, what way and receive call take longer than under `poll`, at most `block_over_poll_ns`.
+    /// Extra time of transit and receive under `block` compared with `poll`, at most `block_over_poll_ns`.
     pub wakeup_ns: f64,
     /// In Tripmeter's own code, which checks messages and turns around, and in the transport's release of a message.
     pub own_ns: f64,
-    /// The sum: mean over the fifth of the stamped round trips around their median.
+    /// The sum: mean of the middle fifth of the traced round trips.
     pub total_ns: f64,
 }
 
@@ -153,7 +153,7 @@ pub struct SystemCall {
     pub name: String,
     /// Those that succeeded.
     pub calls: f64,
-    /// Those that failed or found nothing: mostly looks for a message that was not there yet.
+    /// Calls that failed or found nothing: mostly polls before a message was there.
     pub in_vain: f64,
     /// Bytes copied into the kernel or out of it, where the call tells.
     pub bytes: f64,

@@ -49,8 +49,8 @@ pub enum FileError {
 /// Error for a folder that lost its name while a command wrote in it.
 #[derive(Debug, Error)]
 #[error(
-    "folder '{}' {what}; nothing is written any more: leave a folder in its place as long as a command writes in it; where it \
-     is now, `tripmeter run --resume DIR` goes on, or `tripmeter ab -o DIR` with one of `ab`; give other commands again",
+    "folder '{}' {what} while a command was writing to it, so the command stopped; continue in its new place with \
+     `tripmeter run --resume DIR` or `tripmeter ab -o DIR`, or start again",
     .folder.display()
 )]
 pub struct FolderGone {
@@ -240,8 +240,9 @@ pub fn each_line<E: From<FileError>>(
             return Err(plain.too_large(file, most).into());
         }
         if count > most_of_line {
-            let what =
-                format!("line {number} has more than {most_of_line} bytes, the limit; it is damaged, or not ours");
+            let what = format!(
+                "line {number} exceeds the limit of {most_of_line} bytes; it is damaged, or not from tripmeter"
+            );
             return Err(FileError::wrong(file, what).into());
         }
         left -= count;
@@ -378,7 +379,7 @@ pub fn to_lock(file: &Path) -> io::Result<File> {
 fn append_with_mode(file: &Path, mode: u32) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let opened = File::options().read(true).append(true).create(true).mode(mode).custom_flags(flags).open(file)?;
-    if opened.metadata()?.is_file() { Ok(opened) } else { Err(io::Error::other("it is no regular file")) }
+    if opened.metadata()?.is_file() { Ok(opened) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 #[cfg(test)]
@@ -500,7 +501,7 @@ mod tests {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(b"a\n\nb\xff\n").unwrap();
         assert_eq!(lines(&encoder.finish().unwrap(), 100).unwrap(), expected);
-        assert!(lines(b"a\n123456", 100).unwrap_err().contains("line 2 has more than 5 bytes"));
+        assert!(lines(b"a\n123456", 100).unwrap_err().contains("line 2 exceeds the limit of 5 bytes"));
         assert!(lines(b"a\nb\nc\n", 5).unwrap_err().contains("has 6 bytes, more than 5"));
     }
 
@@ -521,8 +522,8 @@ mod tests {
 
     #[test]
     fn an_error_says_file_line_column_and_value_on_one_line() {
-        let error = FileError::wrong_value(Path::new("a.csv"), 3, "Max", "x\ny", "is no number");
-        assert_eq!(error.to_string(), "'a.csv' line 3, column 'Max': 'x\\ny' is no number");
+        let error = FileError::wrong_value(Path::new("a.csv"), 3, "Max", "x\ny", "is not a number");
+        assert_eq!(error.to_string(), "'a.csv' line 3, column 'Max': 'x\\ny' is not a number");
         let error = FileError::wrong(Path::new("a.csv"), "the file is empty");
         assert_eq!(error.to_string(), "'a.csv': the file is empty");
     }

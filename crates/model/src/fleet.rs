@@ -77,7 +77,9 @@ impl HostsFile {
                 ));
             }
             if [host.ssh(), host.to()].into_iter().any(has_password) {
-                return Err(format!("host '{name}' has a password, which results would keep; let ssh log in by a key"));
+                return Err(format!(
+                    "host '{name}' has a password, which the results would record; let ssh log in with a key"
+                ));
             }
             let empty = [("ssh", &host.ssh), ("to", &host.to), ("interface", &host.interface)];
             if let Some((key, _)) = empty.into_iter().find(|(_, value)| value.as_deref() == Some("")) {
@@ -111,7 +113,7 @@ pub struct FleetJob {
     /// The name of the host of the follower, if it is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// How far it is.
+    /// Its progress.
     pub state: FleetState,
     /// The exit code of the command there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,7 +123,7 @@ pub struct FleetJob {
     pub problem: Option<String>,
 }
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FleetState {

@@ -192,7 +192,7 @@ impl Audits {
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// No manifest.
-    #[error("'{}' is no results folder: {error}", .folder.display())]
+    #[error("'{}' is not a results folder: {error}", .folder.display())]
     NotThere {
         /// The folder.
         folder: PathBuf,
@@ -200,7 +200,8 @@ pub enum FolderError {
         error: FileError,
     },
     /// The folder was replaced while it was read.
-    #[error("'{}' was renamed or replaced while it was read; run the command again, with the folder's name of now", .0.display())]
+    #[error("'{}' was renamed or replaced while it was read; run the command again with the folder's present \
+             name", .0.display())]
     Replaced(PathBuf),
     /// A file cannot be read.
     #[error(transparent)]
@@ -279,7 +280,7 @@ fn refuse_links(folder: &Path, counts: fn(&str) -> bool) -> Result<(), FolderErr
     for entry in entries.flatten().filter(|entry| counts(&entry.file_name().to_string_lossy())) {
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_symlink() {
-            let what = "is a link, which is not followed; put what it leads to in its place".to_owned();
+            let what = "is a link, which is not followed; replace it by what it points to".to_owned();
             return Err(FolderError::Wrong { file: entry.path(), what });
         }
         if kind.is_dir() {
@@ -331,7 +332,7 @@ impl<'a, E: Fn(&str) -> Cow<'_, str>> FolderReading<'a, E> {
         let wrong = |what| FolderError::Wrong { file: self.folder.join(TRIALS), what };
         let line = str::from_utf8(line).map_err(|error| wrong(format!("is not UTF-8 text: line {number}: {error}")))?;
         match too_long(line) {
-            Some(what) => Err(wrong(format!("holds {what} in line {number}; it is damaged, or not ours"))),
+            Some(what) => Err(wrong(format!("has {what} in line {number}; it is damaged, or not from tripmeter"))),
             None if line.is_empty() => Ok(()),
             None => self
                 .places
@@ -349,7 +350,7 @@ impl<'a, E: Fn(&str) -> Cow<'_, str>> FolderReading<'a, E> {
         let path = self.folder.join(AUDIT);
         let text = checked_text(&path, contents, &self.escape)?;
         let audits: Audits = from_json(&text).map_err(|error| {
-            let what = format!("cannot be read: {error}; figures do not need this file: remove it to see them");
+            let what = format!("cannot be read: {error}; remove it to see the figures, which do not need it");
             FolderError::Wrong { file: path, what }
         })?;
         audits.put(&mut self.manifest.environment);
@@ -361,7 +362,7 @@ fn checked_text(path: &Path, bytes: Vec<u8>, escape: impl Fn(&str) -> Cow<'_, st
     let wrong = |what| FolderError::Wrong { file: path.to_path_buf(), what };
     let text = String::from_utf8(bytes).map_err(|error| wrong(format!("is not UTF-8 text: {error}")))?;
     match too_long(&text) {
-        Some(what) => Err(wrong(format!("holds {what}; it is damaged, or not ours"))),
+        Some(what) => Err(wrong(format!("has {what}; it is damaged, or not from tripmeter"))),
         None => Ok(escape(&text).into_owned()),
     }
 }
@@ -372,7 +373,7 @@ fn parse_manifest(text: &str) -> Result<Manifest, String> {
         schema_version: serde_json::Value,
     }
     let versioned: Result<Versioned, _> = serde_json::from_str(text);
-    let none = || "has no schema version, so it is none of tripmeter's".to_owned();
+    let none = || "has no schema version, so it is not from tripmeter".to_owned();
     let Versioned { schema_version } = versioned.map_err(|error| match error.classify() {
         Category::Data => none(),
         _ => format!("is not JSON: {error}; it may be cut off"),
@@ -496,7 +497,7 @@ fn check_trials(payload: &PayloadResult, planned: usize) -> Result<(), String> {
     let there = payload.trials.len();
     let is_short = there < planned && payload.cut_short.is_none() || there == 0 && payload.samples > 0;
     if is_short {
-        return Err(format!("has {there} of {planned} trials before its line"));
+        return Err(format!("has only {there} of {planned} trials before its line"));
     }
     match payload.trials.iter().position(|trial| trial.figures().next().is_none()) {
         Some(place) => Err(format!("has no figures in trial {} of {there}", place + 1)),
@@ -510,14 +511,15 @@ fn check_whole(manifest: &Manifest) -> Result<(), String> {
     if results.len() < manifest.results as usize {
         let (there, all) = (results.len(), manifest.results);
         return Err(format!(
-            "has {there} sub-experiments, and {all} were measured: it is damaged, or was not copied with the manifest"
+            "has only {there} of the {all} sub-experiments that were measured: it is damaged, or not the one that \
+             belongs to the manifest"
         ));
     }
     let has_ended = manifest.ended.is_some() && manifest.results > 0;
     if let Some(result) = results.iter().find(|result| has_ended && result.status == RunStatus::Running) {
         let (name, round) = (&result.name, result.round);
         return Err(format!(
-            "does not say how '{name}' ended in round {round}: it is damaged, or was not copied whole"
+            "does not say how '{name}' ended in round {round}: it is damaged, or only a part of it was copied"
         ));
     }
     let is_short = |result: &&SubExperimentResult| {
@@ -526,8 +528,8 @@ fn check_whole(manifest: &Manifest) -> Result<(), String> {
     results.iter().find(is_short).map_or(Ok(()), |result| {
         let (name, round, there, all) = (&result.name, result.round, result.cells.len(), result.payloads);
         Err(format!(
-            "has {there} payloads of '{name}', round {round}, and {all} were measured: it is damaged, or was not copied \
-             with the manifest"
+            "has only {there} of the {all} payloads measured of '{name}', round {round}: it is damaged, or not the one \
+             that belongs to the manifest"
         ))
     })
 }

@@ -160,8 +160,7 @@ impl FolderHandle {
             .map_err(|error| not_writable(error.to_string(), ErrorKind::InvalidData))?;
         text.push('\n');
         if text.len() as u64 > MOST_BYTES {
-            let why =
-                format!("it would have {} bytes, and the most are {MOST_BYTES}; measure less at once", text.len());
+            let why = format!("it would have {} bytes (limit {MOST_BYTES}); measure less at once", text.len());
             return Err(not_writable(why, ErrorKind::FileTooLarge));
         }
         self.write(name, text.as_bytes())

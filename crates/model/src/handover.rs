@@ -4,7 +4,7 @@ use crate::count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The hand-over probe before and after a cell.
+/// The core-to-core probe before and after a payload.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Handovers {
     /// Before the warm-up.
@@ -13,7 +13,7 @@ pub struct Handovers {
     pub after: Option<Handover>,
 }
 
-/// One hand-over probe: round trips of one cache line.
+/// One core-to-core probe: round trips of one cache line.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Handover {
     /// Round trips.
@@ -25,15 +25,15 @@ pub struct Handover {
     pub median_ns: f64,
 }
 
-/// How the two hand-over probes differ.
+/// How the two core-to-core probes differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModeChange {
-    /// The smallest round trip differs: the CPUs met otherwise, e.g. as siblings of one core instead of two cores.
+    /// The smallest round trip differs: the CPUs met differently, e.g. as siblings of one core instead of two cores.
     Moved,
-    /// The median differs, and the smallest does not: something else used a CPU, or it ran at another pace.
+    /// The median differs, but the smallest does not: something else used a CPU, or it ran at another speed.
     Disturbed,
-    /// A CPU was away in one of the probes, or in both.
+    /// A CPU was taken away during one of the probes, or both.
     TakenAway,
     /// A probe got no answer in half a second.
     NoAnswer,

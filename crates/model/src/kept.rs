@@ -104,7 +104,7 @@ impl FromStr for Raw {
     fn from_str(text: &str) -> Result<Self, String> {
         let format = |word: &str| {
             let found = RawFormat::ALL.into_iter().find(|format| format.as_str() == word.trim());
-            found.ok_or_else(|| format!("'{word}' is none of samples, eprosima, parquet and none"))
+            found.ok_or_else(|| format!("'{word}' is not one of samples, eprosima, parquet and none"))
         };
         let formats = text.split(',').map(format).collect::<Result<Vec<_>, _>>()?;
         formats.try_into().map_err(|error| format!("'{text}' {error}"))
@@ -141,7 +141,8 @@ mod tests {
             assert_eq!(serde_json::from_str::<Raw>(&serde_json::to_string(&raw).unwrap()).unwrap(), raw);
         }
         assert_eq!("parquet, samples".parse(), Ok(Raw { parquet: true, ..Raw::SAMPLES }));
-        for (text, why) in [("none,samples", "beside files"), ("csv", "'csv' is none of"), ("", "'' is none of")] {
+        for (text, why) in [("none,samples", "beside files"), ("csv", "'csv' is not one of"), ("", "'' is not one of")]
+        {
             assert!(text.parse::<Raw>().is_err_and(|error| error.contains(why)), "{text}");
         }
         assert!(serde_json::from_str::<Raw>("[]").is_err_and(|error| error.to_string().contains("write none")));

@@ -133,12 +133,12 @@ impl LineOfLimits<'_> {
         }
         let figure: Figure = self.value(4)?;
         if figure.better() == Better::Neither {
-            return Err(self.wrong(4, "has no limit: neither less nor more of it is better"));
+            return Err(self.wrong(4, "cannot have a limit: neither a lower nor a higher value is better"));
         }
         let load: OfferedLoad = self.value(2)?;
         let address = FigureAddress {
             sub_experiment: printable::line(self.texts[0]).into_owned(),
-            payload_bytes: self.texts[1].parse().map_err(|_| self.wrong(1, "is no number of bytes"))?,
+            payload_bytes: self.texts[1].parse().map_err(|_| self.wrong(1, "is not a number of bytes"))?,
             // A recording has several sizes, unless its figures say otherwise.
             has_several_sizes: load == OfferedLoad::Recorded,
             load,
@@ -147,7 +147,7 @@ impl LineOfLimits<'_> {
             statistic: self.value(5)?,
         };
         let limit = self.texts[6].parse().ok().filter(|limit: &f64| limit.is_finite());
-        let limit = limit.ok_or_else(|| self.wrong(6, "is no finite number"))?;
+        let limit = limit.ok_or_else(|| self.wrong(6, "is not a finite number"))?;
         if limit < 0.0 {
             return Err(self.wrong(6, "is below 0, which no figure with a limit can be"));
         }
@@ -193,15 +193,15 @@ mod tests {
     fn what_is_no_limit_is_refused_with_its_place() {
         let told = |from: &str, to: &str| parsed(&TEXT.replace(from, to)).unwrap_err().to_string();
         for (from, to, place, what) in [
-            ("2500.5", "inf", "line 2, column 'limit'", "no finite number"),
-            ("2500.5", "", "line 2, column 'limit'", "no finite number"),
+            ("2500.5", "inf", "line 2, column 'limit'", "not a finite number"),
+            ("2500.5", "", "line 2, column 'limit'", "not a finite number"),
             ("2500.5", "-1", "line 2, column 'limit'", "'-1' is below 0"),
             ("p99", "p77", "line 2, column 'statistic'", ": there is no statistic 'p77'"),
-            ("1000hz", "fast", "line 4, column 'offered_load'", "is no offered load"),
+            ("1000hz", "fast", "line 4, column 'offered_load'", "is not an offered load"),
             ("loss_share", "loss", "line 3, column 'figure'", ": there is no figure 'loss'"),
-            ("loss_share", "sent", "line 3, column 'figure'", "neither less nor more"),
+            ("loss_share", "sent", "line 3, column 'figure'", "neither a lower nor a higher"),
             ("tcp", "", "line 5, column 'sub_experiment'", "is empty"),
-            ("uds,64", "uds,64.5", "line 4, column 'payload_bytes'", "no number of bytes"),
+            ("uds,64", "uds,64.5", "line 4, column 'payload_bytes'", "not a number of bytes"),
         ] {
             let told = told(from, to);
             assert!(told.contains(place) && told.contains(what), "{told}");

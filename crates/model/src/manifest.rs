@@ -36,7 +36,7 @@ pub struct Manifest {
     pub ended: Option<String>,
     /// State of the whole.
     pub status: RunStatus,
-    /// What was asked for.
+    /// What was requested.
     pub plan: Plan,
     /// The machine.
     pub environment: Environment,
@@ -47,7 +47,7 @@ pub struct Manifest {
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub sub_experiments: Vec<SubExperimentResult>,
-    /// When it went on after it had been killed or interrupted, in order.
+    /// Its resumptions after a kill or an interruption, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumptions: Vec<Resumption>,
 }
@@ -88,13 +88,14 @@ impl Manifest {
     pub fn check(&self) -> Result<(), String> {
         let rounds = self.plan.rounds;
         if rounds > MOST_ROUNDS {
-            return Err(format!("has {rounds} rounds, and the most are {MOST_ROUNDS}"));
+            return Err(format!("has {rounds} rounds (limit {MOST_ROUNDS})"));
         }
         let planned = self.plan.sub_experiments.iter().map(|planned| &planned.name);
         let measured = self.sub_experiments.iter().map(|result| &result.name);
         if let Some(name) = planned.chain(measured).find(|name| !is_name(name)) {
             return Err(format!(
-                "has a sub-experiment '{}', which is no name: 1 to {} letters, digits and _.=-, without . or - in front",
+                "has a sub-experiment '{}', which is not a valid name: 1 to {} letters, digits and _.=-, not beginning \
+                 with . or -",
                 name.chars().take(200).collect::<String>(),
                 crate::name::MOST_BYTES
             ));
@@ -107,23 +108,23 @@ impl Manifest {
         }
         match self.sub_experiments.iter().find(|result| !(1..=MOST_ROUNDS).contains(&result.round)) {
             Some(SubExperimentResult { name, round, .. }) => {
-                Err(format!("has round {round} of '{name}', and rounds are 1 to {MOST_ROUNDS}"))
+                Err(format!("has round {round} of '{name}'; rounds are 1 to {MOST_ROUNDS}"))
             }
             None => Ok(()),
         }
     }
 }
 
-/// That a run went on after a kill, an interruption or a failure.
+/// A resumption of a run after a kill, an interruption or a failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Resumption {
     /// Local time, RFC 3339.
     pub at: String,
     /// Rounds that were there already; later ones were measured after it.
     pub after_round: u32,
-    /// Of rounds that had begun: the sub-experiments of which anything was measured after it, as `NAME`, `NAME, round N` or
-    /// `NAME, rounds N to M`; then `all from round N on` if later ones were to come. Empty of `tripmeter ab`, where that is all
-    /// of every later round.
+    /// For rounds that had begun: the sub-experiments of which anything was measured after it, as `NAME`, `NAME, round
+    /// N` or `NAME, rounds N to M`; then `all from round N on` if later ones were to come. Empty of `tripmeter ab`,
+    /// where that is all of every later round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rest: Vec<String>,
 }
@@ -136,7 +137,7 @@ pub enum RunStatus {
     Planned,
     /// Begun and not ended; if nothing runs any more, it was killed.
     Running,
-    /// All that was asked for is there.
+    /// Everything requested was measured.
     Complete,
     /// Ended by an error; what was finished before is there.
     Failed,
@@ -180,7 +181,7 @@ pub struct Environment {
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub audit_after: Option<Audit>,
-    /// The hosts of the followers, if they are others.
+    /// The hosts of the followers, if other than this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostEnvironment>,
 }
@@ -208,11 +209,11 @@ fn json(value: &impl Serialize) -> serde_json::Value {
 /// Another host that a follower ran on.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HostEnvironment {
-    /// As ssh takes it.
+    /// Named as for ssh.
     pub to: String,
     /// What the machine calls itself.
     pub name: String,
-    /// What the machine says of itself.
+    /// What the machine reports about itself.
     pub environment: Box<Environment>,
     /// The interface here that data went over; in the file of the audits.
     #[serde(default, skip_serializing)]
@@ -267,7 +268,8 @@ pub struct ClockInfo {
     pub read_cost_ns: f64,
     /// Smallest difference between two readings that differ, in nanoseconds.
     pub granularity_ns: f64,
-    /// Calibration at the start against all the time to the end, in parts per million; for `tsc` only.
+    /// Difference between the calibration at the start and that over the whole run, in parts per million; for `tsc`
+    /// only.
     pub drift_ppm: Option<f64>,
 }
 
@@ -323,7 +325,7 @@ pub struct SubExperimentResult {
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub cells: Vec<PayloadResult>,
-    /// What its processes were allowed and did, if they came to their end; a follower started by hand is not among them.
+    /// What its processes were allowed and did, if they finished; without a follower started by hand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessActivity>,
 }
@@ -337,7 +339,7 @@ impl SubExperimentResult {
     }
 }
 
-/// Whether the payload went the way that the transport claims.
+/// Whether the payload took the path that the transport claims.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathProof {
     /// The path claimed.
@@ -349,7 +351,7 @@ pub struct PathProof {
     /// Messages of the proof itself that came damaged.
     #[serde(default, skip_serializing_if = "count::is_zero", deserialize_with = "count::read")]
     pub damaged: u64,
-    /// Who tried to get into a secured transport, after the true pair had; empty if it is not secured.
+    /// Unauthorized peers that tried to join a secured transport after the true pair; empty if it is not secured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unauthorized_peers: Vec<RefusalTrial>,
 }
@@ -380,7 +382,7 @@ pub struct RefusalTrial {
 pub enum Verdict {
     /// The claim holds.
     Proven,
-    /// The claim does not hold; the figures are of something else.
+    /// The claim does not hold; the figures do not measure this transport.
     Failed,
     /// The operating system shows too little here.
     NotVisible,
@@ -401,13 +403,14 @@ pub struct PayloadResult {
     /// Messages before the first sample, not recorded.
     #[serde(deserialize_with = "count::read")]
     pub warmup: u64,
-    /// Of them, messages that came damaged and calls that failed, where the counts of the trials are without the warm-up.
+    /// Of them, messages that came damaged and calls that failed, where the counts of the trials are without the
+    /// warm-up.
     #[serde(default, skip_serializing_if = "count::is_zero", deserialize_with = "count::read")]
     pub warmup_damaged: u64,
     /// Why there are fewer samples than planned, if so.
     pub cut_short: Option<CutShort>,
-    /// It was being measured when the sub-experiment failed or was interrupted, or its rows had been moved for a further attempt:
-    /// a resumed run measures it again.
+    /// It was unfinished when the sub-experiment failed or was interrupted, or its rows had been moved for a further
+    /// attempt; a resumed run measures it again.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unfinished: bool,
     /// Most bytes per system send; 0 if messages are not split.
@@ -417,11 +420,11 @@ pub struct PayloadResult {
     pub from_histogram: bool,
     /// One cache line handed over and back between the two CPUs.
     pub handover_ns: Handovers,
-    /// That the hand-over probe did not show the same before and after; absent if it did, or if there is none.
+    /// How the core-to-core probes before and after differ; absent if they agree, or if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handover_changed: Option<ModeChange>,
-    /// What was measured of this payload before, in order, and set aside because the hand-over probe changed. The figures
-    /// of the cell itself are always from the last attempt.
+    /// Earlier attempts at this payload, in order, which do not count because the core-to-core probe changed. The
+    /// payload's own figures are always from the last attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub earlier_attempts: Vec<PayloadResult>,
@@ -501,7 +504,7 @@ impl PayloadResult {
         let is_withheld =
             |trial: &Trial| trial.count(&all, Figure::Received) > 0 && trial.value(&all, Figure::ClockError).is_some();
         if self.trials.iter().any(is_withheld) {
-            "latencies one way are left out: the clocks of the hosts are not known well enough (--max-clock-error)"
+            "one-way latencies omitted: the clock error between the hosts exceeds --max-clock-error"
         } else {
             "no message was answered or arrived"
         }

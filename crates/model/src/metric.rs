@@ -136,10 +136,12 @@ impl FromStr for Stream {
                 break;
             }
             let (dimension, others) = rest.split_once(' ').unwrap_or((rest, ""));
-            stream.set(dimension).ok_or_else(|| format!("'{text}' is no stream: '{dimension}' is no dimension"))?;
+            stream
+                .set(dimension)
+                .ok_or_else(|| format!("'{text}' is not a stream: '{dimension}' is not a dimension"))?;
             rest = others;
         }
-        if stream == Self::default() { Err(format!("'{text}' is no stream")) } else { Ok(stream) }
+        if stream == Self::default() { Err(format!("'{text}' is not a stream")) } else { Ok(stream) }
     }
 }
 

@@ -18,11 +18,11 @@ pub enum OfferedLoad {
         #[serde(rename = "rate_hz", deserialize_with = "not_negative")]
         hz: f64,
     },
-    /// As fast as it goes.
+    /// As fast as possible.
     Max,
     /// In bursts.
     Burst(Burst),
-    /// At the highest even rate with no more loss than that.
+    /// At the highest even rate within that loss.
     Search {
         /// Share of the messages that may be lost: 0 is none, 0.005 is 0.5 %.
         #[serde(deserialize_with = "not_negative")]
@@ -109,7 +109,7 @@ impl FromStr for OfferedLoad {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong =
-            || format!("'{text}' is no offered load, such as closed, max, recorded, 1000hz or burst:100/5000000ns");
+            || format!("'{text}' is not an offered load such as closed, max, recorded, 1000hz or burst:100/5000000ns");
         let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
         match text {
             "closed" => return Ok(OfferedLoad::Closed),

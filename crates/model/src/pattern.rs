@@ -51,7 +51,7 @@ pub struct AllowedWorkload {
     /// Axes that may exceed 1.
     pub axes: &'static [Axis],
     /// Messages before those that count.
-    pub warm_up: WarmUp,
+    pub warm_up: WarmUpPlan,
     /// True if an answer names its request to the transport.
     pub names_request: bool,
     /// True if a leader that polls spins until a message is due: a wake-up takes about 50 us, five periods at 100 kHz.
@@ -62,7 +62,7 @@ pub struct AllowedWorkload {
 
 /// Messages before those that count.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum WarmUp {
+pub enum WarmUpPlan {
     /// Sent by the trial itself, whose counts include them.
     Inside,
     /// Sent before each trial at its load.
@@ -143,12 +143,12 @@ const fn allowed(reply: Reply, loads: &'static [LoadKind], axes: &'static [Axis]
     let histograms = match reply {
         Reply::Answer => "Round trips",
         Reply::Call => "Round trips (rtt) of the calls",
-        Reply::Nothing => "Latencies one way",
+        Reply::Nothing => "One-way latencies",
         Reply::Lines => "Calls",
     };
     let warm_up = match reply {
-        Reply::Answer | Reply::Lines => WarmUp::Inside,
-        Reply::Call | Reply::Nothing => WarmUp::AtLoad,
+        Reply::Answer | Reply::Lines => WarmUpPlan::Inside,
+        Reply::Call | Reply::Nothing => WarmUpPlan::AtLoad,
     };
     AllowedWorkload {
         reply,
@@ -163,7 +163,11 @@ const fn allowed(reply: Reply, loads: &'static [LoadKind], axes: &'static [Axis]
 }
 
 const fn recorded(reply: Reply, axes: &'static [Axis]) -> AllowedWorkload {
-    AllowedWorkload { end: TrialEnd::Recording, warm_up: WarmUp::Once { hz: 10.0 }, ..allowed(reply, RECORDED, axes) }
+    AllowedWorkload {
+        end: TrialEnd::Recording,
+        warm_up: WarmUpPlan::Once { hz: 10.0 },
+        ..allowed(reply, RECORDED, axes)
+    }
 }
 
 /// Every pattern, in the order of [`Pattern::ALL`].
@@ -232,7 +236,7 @@ pub static PATTERNS: [PatternFacts; 5] = [
         latencies: &[shown("one way, since sent", |_| Figure::OneWay)],
         allowed: &[AllowedWorkload {
             end: TrialEnd::Bounds,
-            warm_up: WarmUp::Once { hz: 10_000.0 },
+            warm_up: WarmUpPlan::Once { hz: 10_000.0 },
             histograms: None,
             ..allowed(
                 Reply::Nothing,

@@ -27,7 +27,7 @@ pub enum Daemons {
     Require,
 }
 
-/// What a pass of `tripmeter explain` looks at. Looking takes time, so its samples are disturbed.
+/// What a pass of `tripmeter explain` traces. Tracing takes time, so its samples are disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Instrument {
@@ -76,7 +76,7 @@ pub struct SubExperiment {
     pub samples_above: Vec<SamplesAbove>,
     /// Round trips, or one-way messages, before those, not counted.
     pub warmup: u64,
-    /// Whether arrivals at the follower are noted, for latency one way.
+    /// Whether arrivals at the follower are recorded, for one-way latency.
     #[serde(default)]
     pub one_way: bool,
     /// With several followers: the CPU of each; empty leaves them to the kernel. One follower's is the plan's.
@@ -95,14 +95,14 @@ pub struct SubExperiment {
     /// Variables that its processes have in addition to tripmeter's environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// How long the follower spins between taking a message and answering it, in nanoseconds: a delay outside of the
-    /// transport, that `tripmeter selftest` injects to see whether it is found; 0 in all measurements.
+    /// Nanoseconds that the follower spins between taking a message and answering it: a delay outside the transport,
+    /// which `tripmeter selftest` injects to check that it is found; 0 in all measurements.
     #[serde(default, skip_serializing_if = "count::is_zero")]
     pub answer_delay_ns: u64,
-    /// What `tripmeter explain` looks at meanwhile; absent in all measurements.
+    /// What `tripmeter explain` traces meanwhile; absent in all measurements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instrument: Option<Instrument>,
-    /// True for one that was added to show the distance from the floor.
+    /// True if it was added as the floor.
     pub added_as_floor: bool,
 }
 
@@ -143,9 +143,9 @@ impl SubExperiment {
 /// Another host, which one follower runs on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
-    /// As ssh takes it: `USER@HOST`, or a name of its configuration.
+    /// Named as for ssh: `USER@HOST`, or a name from its configuration.
     pub to: String,
-    /// The address or the name of the interface there that data goes to; that of ssh if it is not said.
+    /// The address or the name of the interface there that data goes to; default: that of ssh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
 }
@@ -157,12 +157,12 @@ pub struct Plan {
     pub source: String,
     /// The sub-experiments in the order written.
     pub sub_experiments: Vec<SubExperiment>,
-    /// How often everything is repeated; with `for_ns`, as it is estimated so far.
+    /// Number of rounds; with `for_ns`, the present estimate.
     pub rounds: u32,
     /// Whether rounds have folders of their own although there is one, as more were planned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub round_folders: bool,
-    /// How long rounds are repeated, in nanoseconds, if time and no number ends them.
+    /// How long rounds are repeated, in nanoseconds, if time rather than a number ends them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_ns: Option<u64>,
     /// Seed of the random order of sub-experiments, used where there is more than one round.
@@ -177,29 +177,28 @@ pub struct Plan {
     pub streams: Streams,
     /// Whether daemons may be started.
     pub daemons: Daemons,
-    /// Most times that a payload is measured whose hand-over probe changes.
+    /// Most attempts at a payload whose core-to-core probe changes.
     #[serde(default = "one")]
     pub attempts: u32,
-    /// After how many nanoseconds without an answer a message counts as lost; calls have their own time-out.
+    /// Nanoseconds without an answer after which a message counts as lost; calls have their own time-out.
     pub loss_timeout_ns: u64,
     /// The leader's CPU; `None` leaves it to the kernel.
     pub leader_cpu: Option<usize>,
     /// The follower's CPU.
     pub follower_cpu: Option<usize>,
-    /// Under patterns `channel` and `rpc`: the CPUs that both processes are confined to, and the kernel chooses of;
-    /// empty if they are not.
+    /// Under patterns `channel` and `rpc`: the CPUs that both processes are confined to; empty if they are not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
     /// Other hosts, one for each follower; empty if all is on this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<Host>,
-    /// Whether this program and its plugins are copied to the hosts that have not got them, when the run is resumed too.
+    /// Whether this program and its plugins are copied to hosts that lack them, also when the run is resumed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub push: bool,
-    /// The address or the name of the interface here that those hosts reach; that of ssh if it is not said.
+    /// The address or the name of the interface here that those hosts reach; default: that of ssh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// Latencies one way between hosts have no figures if their clocks may be further apart, in nanoseconds.
+    /// One-way latencies between hosts are omitted if the clock error exceeds this, in nanoseconds.
     #[serde(default, skip_serializing_if = "count::is_zero")]
     pub max_clock_error_ns: u64,
     /// The recording whose messages are published or called, if it is one.
@@ -209,12 +208,12 @@ pub struct Plan {
     #[schemars(skip)]
     #[serde(skip, default)]
     pub tables: Vec<TableKind>,
-    /// Transports that were asked for but cannot run here, and why: one line each.
+    /// Requested transports that cannot run here, and why: one line each.
     pub left_out: Vec<String>,
     /// Systems that `*` leaves out because they are not installed here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_installed: Vec<String>,
-    /// The ones that were asked for by name, not only by `*`.
+    /// Those requested by name, not only by `*`.
     #[serde(default)]
     pub missing: Vec<String>,
 }
@@ -245,7 +244,7 @@ impl Plan {
     /// Systems that are not installed, and the command that installs them; `None` if all are.
     pub fn not_installed(&self) -> Option<String> {
         let names = self.not_installed.join(", ");
-        (!names.is_empty()).then(|| format!("not installed: {names}; `tripmeter install --all` gets them"))
+        (!names.is_empty()).then(|| format!("not installed: {names}; install them with `tripmeter install --all`"))
     }
 
     /// True if sides on this host share a CPU. `follower_cpus` has the CPU of each of several followers, and is
@@ -293,8 +292,8 @@ impl Plan {
         if let Some((threads, cpus)) = self.more_threads_than_cpus(plan).filter(|_| polls) {
             let on = if cpus == 1 { "one CPU".to_owned() } else { format!("{cpus} CPUs") };
             return Some(format!(
-                "{threads} of its threads share {on} and poll: latencies are time slices of the scheduler, and are not \
-                 ranked; wait by `block` or `callback` (--wait), or give them more CPUs (--cpus)"
+                "{threads} of its threads share {on} and poll, so latencies are scheduler time slices and are not \
+                 ranked; use --wait block or callback, or more CPUs (--cpus)"
             ));
         }
         let takes_turns = plan.workload.is_fan_out() && self.shares_cpus(&plan.follower_cpus);
@@ -315,10 +314,10 @@ impl Plan {
         };
         Some(match polls {
             true => format!(
-                "{who} and poll: latencies are time slices of the scheduler, and are not ranked; wait by `block` or \
-                 `callback` (--wait), or use a CPU for each (--leader-cpu, --follower-cpu)"
+                "{who} and poll, so latencies are scheduler time slices and are not ranked; use --wait block or \
+                 callback, or a CPU for each (--leader-cpu, --follower-cpu)"
             ),
-            false => format!("{who}: they take turns, and their latencies show it"),
+            false => format!("{who}, which adds to their latency"),
         })
     }
 

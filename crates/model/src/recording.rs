@@ -112,7 +112,7 @@ pub struct RecordedTopic {
     pub smallest_bytes: u64,
     /// Bytes of the largest, as recorded.
     pub largest_bytes: u64,
-    /// Messages smaller than our header, which are sent with as many bytes as that has.
+    /// Messages smaller than our header, which are padded to its size.
     pub padded: u64,
     /// Bytes of all its messages, as sent.
     pub sent_bytes: u64,

@@ -124,7 +124,7 @@ impl<R: Read> SampleReader<R> {
 
     fn row(&self) -> Result<SampleRow, (usize, &'static str)> {
         let text = |at: usize| self.row.get(at).unwrap_or_default();
-        let wrong = |at: usize| (at, "is no whole number");
+        let wrong = |at: usize| (at, "is not a whole number");
         let number = |at: usize| text(at).parse::<u64>().map_err(|_| wrong(at));
         let small = |at: usize| text(at).parse::<u32>().map_err(|_| wrong(at));
         let time = |at: usize| if text(at).is_empty() { Ok(None) } else { number(at).map(Some) };
@@ -264,7 +264,7 @@ mod tests {
         let told = |rows: &str| read(rows).unwrap_err().to_string();
         let good = "1,1,64,all,1,ok,,0,,5\n";
         for (row, why) in [
-            ("1,1,64,all,2,ok,,0,,5.5\n", "'answered_ns': '5.5' is no whole number"),
+            ("1,1,64,all,2,ok,,0,,5.5\n", "'answered_ns': '5.5' is not a whole number"),
             ("1,1,64,all,2,ok,,-1,,5\n", "'sent_ns': '-1'"),
             ("1,4294967296,64,all,2,ok,,0,,5\n", "'trial': '4294967296'"),
             ("1,1,64,all\n", "line 3: CSV error: "),

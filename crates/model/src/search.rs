@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// One rate that a search tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// Messages per second that were to be offered; null: as fast as it goes.
+    /// Messages per second offered; null: as fast as possible.
     pub rate_hz: Option<f64>,
     /// How long it was tried, in nanoseconds, as planned.
     pub duration_ns: u64,
@@ -14,7 +14,7 @@ pub struct Step {
     pub published_hz: f64,
     /// Messages lost of those sent, at the worst follower.
     pub loss: f64,
-    /// Whether no more was lost than allowed, and the rate was kept.
+    /// Whether the loss was within the limit and the rate was kept.
     pub passed: bool,
 }
 

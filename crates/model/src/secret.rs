@@ -25,14 +25,14 @@ const PLACES: [&str; 3] = ["_FILE", "_PATH", "_DIR"];
 /// Reason that a value kept in results looks like a secret, and advice; `None` if it does not.
 pub fn secret(name: &str, value: &str) -> Option<String> {
     if !value.is_empty() && is_secret(name) {
-        return Some(format!("results keep it, and {name} sounds like a secret"));
+        return Some(format!("results would record it, and {name} looks like a secret"));
     }
     // Also in queries: `http://host/?token=x`.
     let named = value.split(['?', '&', ';', ',', ' ']).filter_map(|part| part.split_once('='));
     if let Some((within, _)) = named.into_iter().find(|(name, value)| !value.is_empty() && is_secret(name)) {
-        return Some(format!("results keep it, and '{within}' in {name} sounds like a secret"));
+        return Some(format!("results would record it, and '{within}' in {name} looks like a secret"));
     }
-    has_password(value).then(|| format!("results keep it, and {name} has a user with a password"))
+    has_password(value).then(|| format!("results would record it, and {name} has a user with a password"))
 }
 
 fn is_secret(name: &str) -> bool {

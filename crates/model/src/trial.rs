@@ -38,13 +38,13 @@ pub struct TrialFigure<'a> {
 /// Figures of one offered load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
-    /// Its number in its sub-experiment and round, from 1, attempts that were set aside counted: that of its samples.
+    /// Its number in its sub-experiment and round, from 1, which its samples have too; repeated attempts count.
     #[serde(rename = "trial", default, skip_serializing_if = "is_unnumbered")]
     pub number: u32,
     /// How messages were offered.
     pub load: OfferedLoad,
-    /// A stream took more than 1 % and one period, of bursts one gap, longer for its messages than its rate allows: figures
-    /// are not of the rate that was offered.
+    /// A stream took longer for its messages than its rate allows, by more than 1 % and one period (of bursts, one
+    /// gap), so the figures are for a lower rate than offered.
     #[serde(default, skip_serializing_if = "is_false")]
     pub rate_missed: bool,
     /// Streams that missed their rate, where each is judged.
@@ -54,12 +54,12 @@ pub struct Trial {
     /// Why it ended early, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<CutShort>,
-    /// Of each stream its figures, by their names. Streams are `all`, or dimensions such as `topic=NAME`, `follower=last`
+    /// For each stream, its figures by name. Streams are `all`, or dimensions such as `topic=NAME`, `follower=last`
     /// and `process=leader`.
     #[serde(deserialize_with = "known_figures")]
     #[schemars(with = "BTreeMap<String, BTreeMap<String, Stored>>")]
     streams: BTreeMap<Stream, BTreeMap<Figure, Values>>,
-    /// Of each stream and figure, the audit of its samples in their order.
+    /// For each stream and figure, the audit of its samples in order of measurement.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "known_series")]
     #[schemars(with = "BTreeMap<String, BTreeMap<String, Series>>")]
     series: BTreeMap<Stream, BTreeMap<Figure, Series>>,
@@ -129,9 +129,9 @@ enum Stored {
         #[serde(flatten)]
         #[schemars(with = "BTreeMap<String, f64>")]
         statistics: BTreeMap<String, Number>,
-        /// Confidence intervals at 95 % within the trial, by the names of the statistics; an end is null if there are too
-        /// few samples for it. They say nothing of other trials, and are too narrow as far as each sample is like the one
-        /// before.
+        /// Confidence intervals at 95 % within the trial, by the names of the statistics; an end is null if there are
+        /// too few samples for it. They say nothing about other trials, and are too narrow if neighbouring samples are
+        /// alike.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         within: BTreeMap<String, [Option<f64>; 2]>,
     },
@@ -479,7 +479,7 @@ mod tests {
         let p99 = trial.get(&Stream::all(), Figure::RttHalf, Statistic::P99).unwrap();
         assert_eq!((p99.value, p99.within, trial.figures().count()), (5.0, Some(within), 5));
         trial.put(&Stream::all(), Figure::SlowestRate, f64::NAN);
-        assert_eq!(trial.value(&Stream::all(), Figure::SlowestRate), None, "what is no number is no figure");
+        assert_eq!(trial.value(&Stream::all(), Figure::SlowestRate), None, "what is not a number is no figure");
     }
 
     #[test]

@@ -31,9 +31,7 @@ impl SubExperimentResult {
         match self.status {
             RunStatus::Complete => self.failed_proof(),
             RunStatus::Failed => Some(self.error.clone().unwrap_or_else(|| "it failed".to_owned())),
-            RunStatus::Planned | RunStatus::Running | RunStatus::Interrupted => {
-                Some("it did not come to its end".to_owned())
-            }
+            RunStatus::Planned | RunStatus::Running | RunStatus::Interrupted => Some("it did not finish".to_owned()),
         }
     }
 
@@ -41,7 +39,7 @@ impl SubExperimentResult {
     /// have begun before. Damaged messages, unless `allows_damage`.
     pub fn distrust(&self, allows_damage: bool) -> Option<String> {
         if let Some(why) = self.failed_proof() {
-            return Some(format!("{why}; its figures are of something else"));
+            return Some(format!("{why}; its figures do not measure this transport"));
         }
         if self.status == RunStatus::Failed {
             return Some(format!("it failed: {}", self.error.as_deref().unwrap_or("no reason was recorded")));

@@ -28,7 +28,7 @@ pub struct VerdictDocument {
     pub figures_judged: u64,
     /// How many figures have each verdict.
     pub counts: BTreeMap<FigureVerdict, u64>,
-    /// Share of the changes called that is expected to be false, at most; null: the method does not bound it.
+    /// Largest expected share of false alarms among the changes reported; null: the method does not bound it.
     pub false_discovery_rate: Option<f64>,
     /// What fails or is left out for another reason than a figure.
     pub troubles: Vec<VerdictTrouble>,
@@ -97,7 +97,7 @@ pub enum OverallResult {
     Regressed,
     /// A figure is beyond its limit, something is missing, or a sub-experiment failed.
     Failed,
-    /// Rounds failed; verdicts are of the others.
+    /// Some rounds failed; the verdicts use the others.
     Incomplete,
     /// A step or a drift that is not marked as known.
     Changed,

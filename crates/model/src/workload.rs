@@ -12,7 +12,7 @@ pub struct Workload {
     /// that follow each other.
     #[serde(default = "closed", skip_serializing_if = "is_closed")]
     pub loads: Vec<OfferedLoad>,
-    /// What comes back.
+    /// The reply.
     #[serde(default, skip_serializing_if = "Reply::is_answer")]
     pub reply: Reply,
     /// Who sends to whom.
@@ -27,12 +27,12 @@ pub struct Workload {
     /// Longest time of a saturating trial, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ns: Option<u64>,
-    /// Extent of the plan's recording, if it is what is sent: the load is `recorded`.
+    /// Extent of the plan's recording, if the load is `recorded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Recorded>,
 }
 
-/// What comes back.
+/// The reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reply {

@@ -62,7 +62,7 @@ pub fn ab(ab: &Ab<'_>) -> Document {
     if ab.comparisons.is_empty() {
         verdicts += match ab.not_compared.is_empty() {
             true => "No pair was measured.\n",
-            false => "No figure was judged: each is 0 in a run, so that no ratio can be taken.\n",
+            false => "No figure was judged: each is 0 in at least one run, so it has no ratio.\n",
         };
     } else {
         blocks.push(Block::Table(verdicts::table_of_pairs(ab.comparisons, LETTERS, ab.has_intervals)));
@@ -76,7 +76,8 @@ pub fn ab(ab: &Ab<'_>) -> Document {
     let mut notes = outcomes(ab);
     notes.extend(ab.not_compared.iter().map(|address| {
         let (place, name) = (address.place(), address.name());
-        let text = format!("{}: {name} at {place}: it is 0 in a run, and has no ratio there", verdicts::NOT_COMPARED);
+        let text =
+            format!("{}: {name} at {place}: it is 0 in at least one run, so it has no ratio", verdicts::NOT_COMPARED);
         Note::new(Severity::Warning, verdicts::NOT_COMPARED, None, text)
     }));
     notes.extend(ab.too_few.iter().map(|text| Note::new(Severity::Warning, "too few samples", None, text.clone())));
@@ -110,18 +111,19 @@ fn outcomes(ab: &Ab<'_>) -> Vec<Note> {
     let mut notes = Vec::new();
     if let Some(last) = ab.manifest.resumptions.last() {
         let (times, round) = (counted(ab.manifest.resumptions.len(), "time"), last.after_round);
-        let text = format!("RESUMED {times}, the last time after round {round}; later rounds are not of the same hour");
+        let text =
+            format!("RESUMED {times}, the last time after round {round}; later rounds were measured at another time");
         notes.push(Note::new(Severity::Warning, "resumed", None, text));
     }
     if ab.manifest.status == RunStatus::Interrupted {
-        let text = "INTERRUPTED: the verdicts are of the pairs so far".to_owned();
+        let text = "INTERRUPTED: the verdicts use the pairs measured so far".to_owned();
         notes.push(Note::new(Severity::Warning, "interrupted", None, text));
     }
     notes.extend(ab.pairs.failures.iter().map(|failure| {
         let is_recorded = ab.manifest.plan.recording.is_some();
         let at = failure.payload_bytes.map(|bytes| format!(" {}", at_text(bytes, is_recorded))).unwrap_or_default();
         let (round, side, why) = (failure.round, LETTERS[failure.side], &failure.why);
-        let text = format!("FAILED: {side}{at}, round {round}: {why}; this round is not in the verdicts");
+        let text = format!("FAILED: {side}{at}, round {round}: {why}; the verdicts do not use this round");
         Note::new(Severity::Error, "failed or not run", None, text)
     }));
     notes
@@ -136,7 +138,7 @@ fn described(merged: &Merged<'_>, plugin: Option<&str>) -> String {
         text += &format!(", version {}", result.system_version);
     }
     if side.answer_delay_ns > 0 {
-        text += &format!(", answers delayed by {} ns outside of the transport", side.answer_delay_ns);
+        text += &format!(", answers delayed by {} ns outside the transport", side.answer_delay_ns);
     }
     text += &plugin.map(|file| format!(", plugin '{file}'")).unwrap_or_default();
     text + &side.environment.iter().map(|(key, value)| format!(", {key}={value}")).collect::<String>()
@@ -164,7 +166,7 @@ fn libraries(sides: &[Merged<'_>]) -> Vec<Note> {
     };
     if of_a == of_b && told(a) != told(b) {
         let count = counted(of_a.len(), "library file");
-        let text = format!("SAME LIBRARIES: both sides loaded the same {count}, whatever their LD_... says");
+        let text = format!("SAME LIBRARIES: both sides loaded the same {count} although their LD_... variables differ");
         return vec![note(Severity::Error, text)];
     }
     [only(LETTERS[0], &of_a, &of_b), only(LETTERS[1], &of_b, &of_a)].concat()
@@ -189,11 +191,14 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
             let changed = cells.clone().filter(|cell| cell.mode_change().is_some()).count();
             let again = cells.clone().map(|cell| cell.earlier_attempts.len()).sum::<usize>();
             if changed + again > 0 {
-                let rounds = counted(changed, "round");
-                let what = format!(
-                    "the hand-over changed in {rounds} to the last, and in {again} attempts before, which are only in \
-                     trials.jsonl"
-                );
+                let (rounds, attempts) = (counted(changed, "round"), counted(again, "attempt"));
+                let repeated = if again == 1 { "which was repeated" } else { "which were repeated" };
+                let when = match (changed, again) {
+                    (0, _) => format!("during {attempts}, {repeated}; no final result is affected"),
+                    (_, 0) => format!("in {rounds}"),
+                    _ => format!("in {rounds}, and during {attempts}, {repeated}"),
+                };
+                let what = format!("the core-to-core latency changed {when}");
                 note(Severity::Info, "core-to-core latency changed", what);
             }
             let missed = cells.clone().filter(|cell| cell.trials.iter().any(|trial| trial.rate_missed)).count();
@@ -312,11 +317,11 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
             "{text}"
         );
         let summary =
-            "2 regressed, 0 improved, 2 equivalent, 0 inconclusive; margin 2 %; at most 5 % of changes called";
+            "2 regressed, 0 improved, 2 equivalent, 0 inconclusive; margin 2 %. Of the changes reported, at most 5 %";
         let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(squeezed.contains(summary), "{text}");
         assert!(text.contains("8 rounds, each in random order (seed 7); enough for the effect\n"), "{text}");
-        assert!(!text.contains("FAILED") && !text.contains("not enough"), "{text}");
+        assert!(!text.contains("FAILED") && !text.contains("Too noisy"), "{text}");
     }
 
     #[test]
@@ -327,10 +332,10 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         assert_eq!(
             table[2..6],
             [
-                "payload figure              A     B        ratio     p   seen verdict",
-                "                                         by pair       from %",
-                "------------------------------------------------------------------------",
-                "     1k rtt_half_ns.p50 1.180 1.479        1.253 0.016   +2.4 REGRESSED",
+                "payload figure              A     B        ratio     p detect- verdict",
+                "                                         by pair        able %",
+                "-------------------------------------------------------------------------",
+                "     1k rtt_half_ns.p50 1.180 1.479        1.253 0.016    +2.4 REGRESSED",
             ],
             "{text}"
         );
@@ -362,9 +367,9 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
             }
         }
         let squeezed = text(&manifest).split_whitespace().collect::<Vec<_>>().join(" ");
-        let modes = "the medians are 6.40 apart (B / A), and the ratio of runs is 1.60: runs fall into modes";
+        let modes = "B / A is 6.40 by the medians, but 1.60 by the runs, because runs fall into two groups";
         assert!(squeezed.contains(modes), "{squeezed}");
-        assert!(!text(&self::manifest()).contains("fall into modes"));
+        assert!(!text(&self::manifest()).contains("fall into two groups"));
     }
 
     #[test]
@@ -383,7 +388,7 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         let proof = manifest.sub_experiments[1].path_proof.as_mut().unwrap();
         proof.verdict = tripmeter_model::manifest::Verdict::Failed;
         let text = text(&manifest);
-        for note in [" at 1k: the median drifted by +6 %", "PATH PROOF FAILED: "] {
+        for note in [" at 1k: the median rose 6 %", "PATH PROOF FAILED: "] {
             assert!(text.contains(note), "{text}");
         }
         assert!(!text.contains("a at 1k") && !text.contains("b at 1k") && !text.contains("FAILED: a ("), "{text}");
@@ -404,9 +409,9 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         assert_eq!((found.pairs.len(), found.failures.len()), (16 - 2 - 1, 2));
         let text = text(&manifest);
         let letter = name.to_uppercase();
-        let loud = format!("FAILED: {letter}, round {round}: the follower ended; this round is not in the verdicts\n");
+        let loud = format!("FAILED: {letter}, round {round}: the follower ended; the verdicts do not use this round\n");
         assert!(text.contains(&loud), "{text}");
-        assert!(text.contains(" at 1k, round 5: no message was answered or arrived; this round"), "{text}");
+        assert!(text.contains(" at 1k, round 5: no message was answered or arrived; the verdicts"), "{text}");
         assert!(text.contains(" at 64k: 3 lost\n"), "{text}");
     }
 
@@ -415,7 +420,7 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         let mut manifest = manifest();
         manifest.sub_experiments.truncate(8);
         let few = text(&manifest);
-        assert!(few.contains("n too small") && few.contains("inconclusive") && few.contains("not enough for"), "{few}");
+        assert!(few.contains("n too small") && few.contains("inconclusive") && few.contains("Too noisy to"), "{few}");
         manifest.sub_experiments.truncate(1);
         manifest.status = RunStatus::Interrupted;
         let none = text(&manifest);

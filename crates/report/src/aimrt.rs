@@ -17,25 +17,25 @@ use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::ErrorBounds;
 
 const CHANNEL_LEGEND: &str = "\
-AimRT's columns, and the last four of ours; the systems are measured by themselves, not below AimRT. Latency: one way,
-from the actual sending (service time), as AimRT takes it; times from the intended sending are in the table `all`. Loss:
-lost, late or damaged messages of those sent. CPU: publisher/subscriber, user and system, 100 = one core; a broker's is in
-neither. Offered: by each topic. !: the rate was missed. In brackets: intervals at 95 %, over rounds (n too small = fewer
-than 6); of the loss from the least to the most of a round, of one round or without a loss by Clopper and Pearson as if
-messages were lost one by one.
+AimRT's columns, then four of ours; the systems are measured directly, without AimRT. Latency: one way, from the actual
+sending (service time), as in AimRT; the table `all` also has times from when messages were due. Loss: share of the sent
+messages that were lost, late or damaged. CPU: publisher/subscriber, user and system time, 100 = one core; without a
+broker's. Offered: per topic. !: the rate was missed. In brackets: 95 % intervals over rounds (n too small = fewer than
+6). For losses: the smallest to the largest share of a round; for one round, or without a loss, Clopper-Pearson as if
+messages were lost independently.
 ";
 
 const RPC_LEGEND: &str = "\
-AimRT's columns, and the last four of ours; the systems are measured by themselves, not below AimRT. Topic num: clients
-that call beside each other. Latency: whole round trips (rtt), not halved, from when a call was made (service time), as
-AimRT takes it; times from when it was to be made are in the table `all`. QPS: calls that succeeded, per second, of mode
-bench; -: mode fixed-freq, where the rate is given. Loss: calls of those made that timed out or failed. CPU:
-client/server, user and system, 100 = one core; a broker's is in neither. Offered: by each client. !: the rate was missed.
-In brackets: intervals at 95 %, over rounds (n too small = fewer than 6); of the loss from the least to the most of a
-round, of one round or without a loss by Clopper and Pearson as if calls failed one by one.
+AimRT's columns, then four of ours; the systems are measured directly, without AimRT. Topic num: clients that call in
+parallel. Latency: whole round trips (rtt), not halved, from when a call was made (service time), as in AimRT; the table
+`all` also has times from when calls were due. QPS: calls that succeeded, per second, in mode bench; -: mode fixed-freq,
+where the rate is given. Loss: share of the calls that timed out or failed. CPU: client/server, user and system time,
+100 = one core; without a broker's. Offered: per client. !: the rate was missed. In brackets: 95 % intervals over rounds
+(n too small = fewer than 6). For losses: the smallest to the largest share of a round; for one round, or without a loss,
+Clopper-Pearson as if calls failed independently.
 ";
 
-const BETWEEN_HOSTS: &str = "AimRT's tables between hosts have no CPU usage: that column is ours, too.\n";
+const BETWEEN_HOSTS: &str = "AimRT's tables between hosts have no CPU usage, so that column is ours too.\n";
 
 /// AimRT's tables of the channel and RPC back ends that were measured. One row per system, size and number of topics or
 /// clients, in the order of the plan.
@@ -113,10 +113,10 @@ fn cores(manifest: &Manifest) -> String {
                 "the threads of each side are bound to one CPU, {leader} and {follower} (--cpus confines both to a list)"
             )
         }
-        ([], ..) => format!("the kernel chooses of CPUs {}", listed(&manifest.environment.cpus)),
+        ([], ..) => format!("the kernel chooses among CPUs {}", listed(&manifest.environment.cpus)),
         (cpus, ..) => return confined(cpus),
     };
-    format!("DEVIATION: published are figures on {PUBLISHED_CORES} cores; here {here}.\n")
+    format!("DEVIATION: the published figures are from {PUBLISHED_CORES} cores; here {here}.\n")
 }
 
 /// Difference from the published CPUs under `--cpus`.
@@ -126,7 +126,8 @@ fn confined(cpus: &[usize]) -> String {
         return format!("Cores: both processes are confined to {PUBLISHED_CORES}, CPUs {listed}, as published.\n");
     }
     format!(
-        "DEVIATION: published are figures on {PUBLISHED_CORES} cores; here both processes are confined to CPUs {listed}.\n"
+        "DEVIATION: the published figures are from {PUBLISHED_CORES} cores; here both processes are confined to CPUs \
+         {listed}.\n"
     )
 }
 
@@ -137,14 +138,14 @@ fn logging_cores(manifest: &Manifest) -> String {
     let bound = match manifest.plan.leader_cpu {
         _ if !manifest.plan.cpus.is_empty() => return confined(&manifest.plan.cpus),
         None if cpus == PUBLISHED_CORES => {
-            return format!("Cores: the kernel chooses of {PUBLISHED_CORES} CPUs, as published.\n");
+            return format!("Cores: the kernel chooses among {PUBLISHED_CORES} CPUs, as published.\n");
         }
         Some(cpu) => format!("the thread that logs is bound to CPU {cpu}"),
         None => "the kernel chooses the CPUs".to_owned(),
     };
     format!(
-        "DEVIATION: published are figures on {PUBLISHED_CORES} cores; here {bound} of {here} (--cpus confines both processes \
-         to a list).\n"
+        "DEVIATION: the published figures are from {PUBLISHED_CORES} cores; here {bound} of {here} (--cpus confines \
+         both processes to a list).\n"
     )
 }
 
@@ -324,10 +325,10 @@ mod tests {
 | 2 | zenoh/tcp | 1024 | 4 | !11.000 | 100.000 | 0.5 (0.163..1.163) | 3.1/- | poll | none | 1000 | FAILED |
 | 3 | iceoryx/shm | 1024 | 8 | 11.000 | 100.000 | 0 (0..0.368) | 3.1/1.2 | poll | none | 1000 | ok |
 ";
-        let cores = "DEVIATION: published are figures on 3 cores; here the threads of each side are bound to one CPU, 0 and 1 \
-                     (--cpus confines both to a list).\n";
-        let notes = "- PATH PROOF FAILED: zenoh (zenoh/tcp): claimed unix-stream, seen: 20000 bytes went over unix-stream; its \
-                     figures are of something else\n\
+        let cores = "DEVIATION: the published figures are from 3 cores; here the threads of each side are bound to one \
+                     CPU, 0 and 1 (--cpus confines both to a list).\n";
+        let notes = "- PATH PROOF FAILED: zenoh (zenoh/tcp): claimed unix-stream, seen: 20000 bytes went over \
+                     unix-stream; its figures do not measure this transport\n\
                      - FAILED: zenoh: the follower ended\n";
         assert_eq!(
             text(&manifest),
@@ -358,9 +359,12 @@ mod tests {
             assert_eq!(text(manifest), format!("{RPC_HEADER}{expected}\n{RPC_LEGEND}{cores}\n"));
         };
         (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
-        ends_with(&manifest, "DEVIATION: published are figures on 3 cores; here the kernel chooses of CPUs 0, 1.");
+        ends_with(
+            &manifest,
+            "DEVIATION: the published figures are from 3 cores; here the kernel chooses among CPUs 0, 1.",
+        );
         manifest.plan.cpus = vec![0, 1];
-        let two = "DEVIATION: published are figures on 3 cores; here both processes are confined to CPUs 0, 1.";
+        let two = "DEVIATION: the published figures are from 3 cores; here both processes are confined to CPUs 0, 1.";
         ends_with(&manifest, two);
         manifest.plan.cpus = vec![0, 1, 2];
         ends_with(&manifest, "Cores: both processes are confined to 3, CPUs 0, 1, 2, as published.");
@@ -370,7 +374,7 @@ mod tests {
     fn what_the_published_tables_have_no_place_for_is_named() {
         let mut manifest = published("shm/ring", &[1000.0]);
         manifest.plan.sub_experiments[0].workload.topology.followers = 3;
-        let note = "- uds_channel: pattern channel to 3 followers, left out here; it is in the table `all`\n";
+        let note = "- uds_channel: this table leaves out pattern channel to 3 followers; the table `all` has it\n";
         assert_eq!(text(&manifest), format!("Nothing of this table was measured.\n\n{note}"));
         manifest.plan.sub_experiments[0].workload.topology.followers = 1;
         fixture::add_calls(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
@@ -382,12 +386,12 @@ mod tests {
         several.workload = Workload::publications(vec![OfferedLoad::Rate { hz: 9.0 }], 1, 4);
         let text = text(&manifest);
         for line in [
-            "- paced: pattern pingpong at a rate, left out here; it is in the table `all`",
-            "- plain: pattern pingpong, left out here; it is in the table `all`",
-            "- several: pattern channel with 4 publishers of one topic, left out here; it is in the table `all`",
+            "- paced: this table leaves out pattern pingpong at a rate; the table `all` has it",
+            "- plain: this table leaves out pattern pingpong; the table `all` has it",
+            "- several: this table leaves out pattern channel with 4 publishers of one topic; the table `all` has it",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
-        assert_eq!(text.matches("left out").count(), 3, "{text}");
+        assert_eq!(text.matches("leaves out").count(), 3, "{text}");
     }
 }

@@ -11,11 +11,11 @@ use tripmeter_model::metric::{Process, Stream};
 use tripmeter_stats::{ErrorBounds, median};
 
 pub const LEGEND: &str = "\
-AimRT's columns, its total duration by its true unit, and a last one of ours: the lines that were missing or damaged
-afterwards, of all rounds and their warm-ups. Total duration: of all calls of one round. CPU: of the logging process until all was written out,
-user and system, 100 = one core. In brackets: intervals at 95 %, over rounds (n too small = fewer than 6), of lost lines
-in per cent of those logged from the least to the most of a round, of one round or without any by Clopper and Pearson as if
-they were lost one by one.
+AimRT's columns, with the total duration in its true unit, then one of ours: the lines that were missing or damaged
+afterwards, of all rounds and their warm-ups. Total duration: of all calls of one round. CPU: of the logging process
+until everything was written, user and system time, 100 = one core. In brackets: 95 % intervals over rounds (n too
+small = fewer than 6). For lost lines: the smallest to the largest share of a round, in per cent of those logged; for one
+round, or without a loss, Clopper-Pearson as if lines were lost independently.
 ";
 
 /// True if a sub-experiment is of this table.
@@ -93,13 +93,17 @@ mod tests {
 | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 ";
         let expected = format!(
-            "write/file, path proof: ok\n\n{header}\
-             | 10000 | 32 | 5500000 | 550 | 92.5 | 118.3 | 0 | 0 (0..0.034) |\n\
-             | 10000 | 64 | 11000000 | 1100 | 92.5 | 118.3 | 0 | 0 (0..0.034) |\n\n\
-             spdlog/sync-file, path proof: ok\n\n{header}\
-             | 10000 | 32 | 22000000 | 2200 | 92.5 | 118.3 | 4 | 0.036 (0.01..0.093) |\n\n{LEGEND}\
-             DEVIATION: published are figures on 3 cores; here the thread that logs is bound to CPU 0 of 2 CPUs (--cpus \
-             confines both processes to a list).\n"
+            "write/file, path proof: ok\n\
+             \n\
+             {header}| 10000 | 32 | 5500000 | 550 | 92.5 | 118.3 | 0 | 0 (0..0.034) |\n\
+             | 10000 | 64 | 11000000 | 1100 | 92.5 | 118.3 | 0 | 0 (0..0.034) |\n\
+             \n\
+             spdlog/sync-file, path proof: ok\n\
+             \n\
+             {header}| 10000 | 32 | 22000000 | 2200 | 92.5 | 118.3 | 4 | 0.036 (0.01..0.093) |\n\
+             \n\
+             {LEGEND}DEVIATION: the published figures are from 3 cores; here the thread that logs is bound to CPU 0 of \
+             2 CPUs (--cpus confines both processes to a list).\n"
         );
         assert_eq!(markdown(&aimrt(&manifest)), expected);
     }

@@ -12,10 +12,11 @@ use crate::{fastest, run_notes};
 use tripmeter_model::manifest::{Manifest, RunStatus};
 
 /// How to read the intervals below figures of all tables.
-pub const INTERVALS: &str = "\
-below figures: 95 % intervals of the median over rounds, or within the only round (runs differ by more: --rounds). n too \
-small: fewer than 6 rounds, or too few samples for an upper bound (p50 needs 6, p90 36, p99 368, p99.9 3688, p99.99 36887). Of losses: the least to the most of a round, in per cent of \
-those sent; of one round, or without a loss, Clopper-Pearson as if messages were lost one by one.";
+pub const INTERVALS: &str = "below figures: 95 % intervals of the median over rounds, or within the only round (runs \
+                             differ by more: --rounds). n too small: fewer than 6 rounds, or too few samples for an \
+                             upper bound (p50 needs 6, p90 36, p99 368, p99.9 3688, p99.99 36887). Losses: smallest to \
+                             largest share of a round, in per cent of the messages sent; for one round, or without a \
+                             loss, Clopper-Pearson as if messages were lost independently.";
 
 /// All figures: one line per sub-experiment and payload, grouped by payload, with the ratio to the floor. Then failures, and
 /// the meaning of the columns.
@@ -38,7 +39,7 @@ pub fn all(manifest: &Manifest) -> Document {
     }
     let mut notes = [run_notes::outcomes(&side.subs), of_payloads, run_notes::of_run(&side, of_trials)].concat();
     if cells(&blocks).any(|cell| *cell == Cell::Missing(Missing::SplitByTicks)) {
-        let text = format!("no figure in the column kernel: {NO_KERNEL_TIME}");
+        let text = format!("the column kernel is empty: {NO_KERNEL_TIME}");
         notes.push(Note::new(Severity::Info, "kernel time", None, text));
     }
     notes.sort_by_key(|note| note.severity);
@@ -75,7 +76,7 @@ fn caption(side: &MeasuredSide<'_>, kind: &PatternTable) -> String {
     if manifest.plan.rounds > 1 {
         let payloads = side.subs.iter().filter(|sub| is_of(sub.planned)).flat_map(Merged::payloads);
         let rounds = rounds_text(manifest.plan.rounds, payloads.map(|payload| payload.cells.len()));
-        text += &format!("; {rounds}: median over rounds, max of all, n and lost are totals");
+        text += &format!("; {rounds}: medians over rounds; max, n and lost are over all rounds");
     }
     text
 }
@@ -139,8 +140,8 @@ NOT RUN: pipe, round 2
         );
         manifest.sub_experiments[0].path_proof.as_mut().unwrap().verdict = Verdict::NotVisible;
         let text = all(&manifest);
-        let loud = "PATH PROOF FAILED: shm (shm/chunks), round 2: claimed shared-memory, seen: 2048 bytes went over a socket; \
-                    its figures are of something else\n";
+        let loud = "PATH PROOF FAILED: shm (shm/chunks), round 2: claimed shared-memory, seen: 2048 bytes went over a \
+                    socket; its figures do not measure this transport\n";
         assert!(text.contains(loud), "{text}");
         assert!(rows_of(&text, "shm")[0].ends_with(" - 0 FAILED"), "{text}");
         assert!(rows_of(&text, "mq")[0].ends_with(" - 0 not visible"), "{text}");
@@ -164,8 +165,8 @@ NOT RUN: pipe, round 2
         assert!(rows_of(&text, "tcp")[0].ends_with(" 0 ok, secured"), "{text}");
         assert!(rows_of(&text, "udp")[0].ends_with(" 0 FAILED"), "{text}");
         assert!(rows_of(&text, "mq")[0].ends_with(" 0 not proven"), "{text}");
-        let loud = "PATH PROOF FAILED: udp (udp/loopback): claimed unix-stream, seen: a peer without security was let in; \
-                    its figures are not a secured transport's\n";
+        let loud = "PATH PROOF FAILED: udp (udp/loopback): claimed unix-stream, seen: a peer without security was let \
+                    in; its figures are not those of a secured transport\n";
         assert!(text.contains(loud), "{text}");
         let doubt = "NOT PROVEN: mq (mq/loopback): that a peer is refused is not proven: it crashed\n";
         assert!(text.contains(doubt), "{text}");
@@ -185,7 +186,7 @@ NOT RUN: pipe, round 2
         let expected = "\
 * fewer samples than planned: time cap of 2 s
 udp at 1k: 3 lost, 1 late, 2 damaged
-raw samples were not kept: figures come from histograms of three digits
+raw samples were not kept, so figures come from histograms with three digits
 ";
         assert!(text.contains(expected), "{text}");
     }

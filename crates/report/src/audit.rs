@@ -30,7 +30,7 @@ pub fn audit(audit: &Audit, open_to_others: &BTreeMap<&str, &[String]>) -> Docum
         Some(Block::Table(table)),
         pairs("What would fix it:", fixes.collect()),
         Some(Block::Text(summary(audit))),
-        pairs("What others can reach while it is measured:", open.collect()),
+        pairs("What other users can reach during the measurement:", open.collect()),
     ];
     Document { blocks: blocks.into_iter().flatten().collect() }
 }
@@ -39,7 +39,7 @@ fn summary(audit: &Audit) -> String {
     let of = |level| audit.at(level).filter(|finding| finding.visible).count();
     let hidden = audit.findings.iter().filter(|finding| !finding.visible).count();
     let levels = [Level::Fail, Level::Warn, Level::Info].map(|level| format!("{} {}", of(level), level.as_str()));
-    format!("{}, {hidden} not visible here and not assumed to be good", levels.join(", "))
+    format!("{}, {hidden} not visible here (not assumed to be good)", levels.join(", "))
 }
 
 /// Checks with their sources, limits and fixes.
@@ -72,7 +72,7 @@ pub(crate) fn note(manifest: &Manifest) -> Option<String> {
     };
     let parts: Vec<String> =
         [named(Level::Fail, "failure"), named(Level::Warn, "warning")].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| format!("environment: {}; tripmeter doctor explains", parts.join(", ")))
+    (!parts.is_empty()).then(|| format!("environment: {}; see tripmeter doctor", parts.join(", ")))
 }
 
 #[cfg(test)]
@@ -117,9 +117,9 @@ What would fix it:
   steal: measure elsewhere
   load:  stop it
 
-1 fail, 1 warn, 1 info, 1 not visible here and not assumed to be good
+1 fail, 1 warn, 1 info, 1 not visible here (not assumed to be good)
 
-What others can reach while it is measured:
+What other users can reach during the measurement:
   udp: its port
 ";
         let (open, none) = (["its port".to_owned()], BTreeMap::new());
@@ -148,7 +148,7 @@ What others can reach while it is measured:
         after.findings[2].level = Level::Fail;
         after.findings[1].level = Level::Warn;
         manifest.environment.audit_after = Some(after);
-        let line = "environment: 2 failures (load, steal), 1 warning (clock-cost); tripmeter doctor explains";
+        let line = "environment: 2 failures (load, steal), 1 warning (clock-cost); see tripmeter doctor";
         assert_eq!(note(&manifest).as_deref(), Some(line));
         assert!(fixture::all(&manifest).contains(line));
     }

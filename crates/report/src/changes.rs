@@ -10,22 +10,23 @@ pub fn unseen(reach: &Reach) -> Vec<String> {
     let Reach { step, drift, longest } = reach;
     let (series, most) = (longest.len(), reach.most());
     let half = step / 2;
-    let needs = format!("a step needs {step} experiments of one environment, {half} before it and {half} from it on");
+    let there = if most == 1 { "There is 1".to_owned() } else { format!("There are {most}") };
+    let needs = format!("detecting a step takes {step} experiments on one machine ({half} before, {half} after)");
     if most < *step {
-        return vec![format!(
-            "No step or slow drift can be seen: {needs}, a slow drift {drift}, and there are {most}."
-        )];
+        return vec![format!("Too little history: {needs}, a slow drift {drift}. {there}.")];
     }
     let mut lines = Vec::new();
     let short = reach.below(*step);
     if short > 0 {
-        lines.push(format!("In {short} of {} no step can be seen: {needs}.", counted(series, "figure")));
+        lines.push(format!("Too little history to see a step in {short} of {}: {needs}.", counted(series, "figure")));
     }
     let short = reach.below(*drift);
     if short > 0 {
         let of = if short == series { String::new() } else { format!(" in {short} of {}", counted(series, "figure")) };
-        let are = if short == series { format!(", and there are {most}") } else { String::new() };
-        lines.push(format!("No slow drift can be seen{of}: it needs {drift} experiments of one environment{are}."));
+        let are = if short == series { format!(". {there}") } else { String::new() };
+        lines.push(format!(
+            "Too little history to see a slow drift{of}: detecting one takes {drift} experiments on one machine{are}."
+        ));
     }
     lines
 }
@@ -40,7 +41,7 @@ pub fn changes(changes: &[Change], series: usize, reach: &Reach) -> Document {
     }
     if !changes.is_empty() || reach.most() >= reach.step {
         blocks.push(Block::Text(format!(
-            "{} and {} in {} over time, without those marked as known",
+            "{} and {} in {} over time, not counting those marked as known",
             counted(new(false), "step"),
             counted(new(true), "slow drift"),
             counted(series, "figure")
@@ -123,9 +124,9 @@ mod tests {
         assert_eq!(rows[0], "uds 1k rtt_half_ns.p50 step 2026-01-31 - 2.000 2.500 +25.0 % <0.001 known", "{text}");
         assert_eq!(rows[1], "uds 1k rtt_half_ns.p50 step 2026-01-31 - 2.000 2.500 +25.0 % <0.001");
         assert_eq!(rows[2], "uds 1k rtt_half_ns.p50 drift 2026-01-31 2026-02-01 2.000 2.500 +25.0 % <0.001");
-        let end = "\n1 step and 1 slow drift in 4 figures over time, without those marked as known\n";
+        let end = "\n1 step and 1 slow drift in 4 figures over time, not counting those marked as known\n";
         assert!(text.ends_with(end), "{text}");
-        let none = "0 steps and 0 slow drifts in 1 figure over time, without those marked as known\n";
+        let none = "0 steps and 0 slow drifts in 1 figure over time, not counting those marked as known\n";
         assert_eq!(crate::fixture::text(&changes(&[], 1, &reach(&[12]))), none);
     }
 
@@ -136,13 +137,21 @@ mod tests {
     #[test]
     fn what_cannot_be_seen_is_told_and_not_that_nothing_is_seen() {
         let text = |longest: &[usize]| crate::fixture::text(&changes(&[], longest.len(), &reach(longest)));
-        let none = "No step or slow drift can be seen: a step needs 6 experiments of one environment, 3 before it and 3 \
-                    from it on, a slow drift 10, and there are 2.\n";
+        let none = "Too little history: detecting a step takes 6 experiments on one machine (3 before, 3 after), a \
+                    slow drift 10. There are 2.\n";
         assert_eq!(text(&[2, 1]), none);
         let some = text(&[12, 7, 2]);
         assert!(some.starts_with("0 steps and 0 slow drifts in 3 figures over time"), "{some}");
-        assert!(some.contains("In 1 of 3 figures no step can be seen: a step needs 6 experiments"), "{some}");
-        assert!(some.contains("No slow drift can be seen in 2 of 3 figures: it needs 10 experiments"), "{some}");
-        assert!(text(&[7, 7]).contains("of one environment, and there are 7.\n"), "{}", text(&[7, 7]));
+        assert!(
+            some.contains("Too little history to see a step in 1 of 3 figures: detecting a step takes 6 experiments"),
+            "{some}"
+        );
+        assert!(
+            some.contains(
+                "Too little history to see a slow drift in 2 of 3 figures: detecting one takes 10 experiments"
+            ),
+            "{some}"
+        );
+        assert!(text(&[7, 7]).contains("on one machine. There are 7.\n"), "{}", text(&[7, 7]));
     }
 }

@@ -188,21 +188,32 @@ impl<'a> Ranking<'a> {
                 ..Column::words(
                     "rank",
                     "rank",
-                    "of what meets the limits; one number where no difference is seen; - too few rounds",
+                    "among transports that meet the limits; equal numbers mean no measurable difference; - too few \
+                     rounds",
                 )
             },
             Column::words("transport", "transport", "").at_most(26),
-            latency(by.id(), by.id(), "median over rounds of this percentile of the latency"),
+            latency(by.id(), by.id(), "this percentile of the latency; median over rounds"),
             Column {
                 is_right: true,
-                ..Column::words("ratio", "ratio", "to the first, median over rounds; what is ranked")
+                ..Column::words(
+                    "ratio",
+                    "ratio",
+                    "latency divided by that of the first, median over rounds; the ranking uses it",
+                )
             },
-            Column::numbers("loss", "loss", "%", Digits::Percent, "messages lost, late or damaged, of those sent"),
-            share("publisher_cpu", "CPU\npub", "CPU time of the publisher, of one CPU"),
-            share("subscribers_cpu", "CPU\nsubs", "CPU time of all subscribers together, of one CPU"),
-            memory("publisher_memory", "mem\npub", "most memory of the publisher, our samples included"),
-            memory("subscriber_memory", "mem\nsub", "most memory of one subscriber, our samples included"),
-            Column::words("limits", "limits", "unclear: a limit is within the interval of its figure"),
+            Column::numbers(
+                "loss",
+                "loss",
+                "%",
+                Digits::Percent,
+                "share of sent messages that were lost, late or damaged",
+            ),
+            share("publisher_cpu", "CPU\npub", "CPU time of the publisher; 100 % = one CPU"),
+            share("subscribers_cpu", "CPU\nsubs", "CPU time of all subscribers together; 100 % = one CPU"),
+            memory("publisher_memory", "mem\npub", "peak memory of the publisher, including our samples"),
+            memory("subscriber_memory", "mem\nsub", "peak memory of one subscriber, including our samples"),
+            Column::words("limits", "limits", "unclear: the limit lies inside the confidence interval"),
         ];
         let ranks = self.ranks();
         let rows = (0..self.judged.len()).map(|place| (Some(self.judged[place].row), self.cells(side, place, &ranks)));
@@ -274,7 +285,7 @@ impl<'a> Ranking<'a> {
         }));
         notes.extend(self.those(Standing::Unclear).iter().map(|one| {
             let (label, doubts) = (&one.curve.label, one.doubts.join("; "));
-            note(Severity::Warning, "limits", format!("CANNOT BE TOLD: {label}: {doubts}"))
+            note(Severity::Warning, "limits", format!("UNDECIDED: {label}: {doubts}"))
         }));
         notes.extend(self.modes().map(|text| note(Severity::Warning, "medians and ratio differ", text)));
         notes.extend(self.too_few_rounds().map(|text| note(Severity::Warning, "too few rounds", text)));
@@ -289,11 +300,8 @@ impl<'a> Ranking<'a> {
         let floors = self.panel.curves.iter().filter(|one| left_out_floors.contains(&&*one.merged().planned.name));
         notes.extend(floors.map(|floor| {
             let value = floor.value(self.payload, by).map(|value| format!(", {by} {}", time(value.value)));
-            let text = format!(
-                "not ranked: {}: it is the floor, our own shared memory{}",
-                floor.label,
-                value.unwrap_or_default()
-            );
+            let text =
+                format!("not ranked: {} (the floor: our own shared memory){}", floor.label, value.unwrap_or_default());
             note(Severity::Info, "not ranked", text)
         }));
         let absent = left_out(&plan.left_out).into_iter().chain(plan.not_installed());
@@ -308,15 +316,14 @@ impl<'a> Ranking<'a> {
         let has = counted(rounds, "round");
         if rounds < needed {
             return Some(format!(
-                "{has}: limits are held against the values measured, and what is fastest need not be in other rounds; \
-                 from {needed} rounds on there are intervals (--rounds)"
+                "{has}: too few for confidence intervals, so the ranking may change if you repeat it; use --rounds \
+                 {needed} or more"
             ));
         }
         (rounds < needed_by_ratios).then(|| {
             let transports = counted(self.judged.len(), "transport");
             format!(
-                "{has}: too few to rank {transports} if few differ from the first, as one of so many differs by chance; \
-                 {needed_by_ratios} rounds are enough (--rounds)"
+                "{has}: too few to rank {transports}, as some may differ by chance; use --rounds {needed_by_ratios}"
             )
         })
     }
@@ -328,8 +335,8 @@ impl<'a> Ranking<'a> {
             let quotient = quotient_outside([first.value.value, one.value.value], ratio.interval)?;
             let (digits, label) = (Digits::Significant(3), &one.curve.label);
             Some(format!(
-                "{label}: its median is ×{} of the first's, and round by round it is ×{}: rounds fall into modes, and the \
-                 rank is of the ratio",
+                "{label}: its median is ×{} of the first's, but ×{} round by round, because rounds fall into two \
+                 groups; the rank uses the latter",
                 digits.write(quotient),
                 digits.write(ratio.value)
             ))
@@ -343,7 +350,8 @@ impl<'a> Ranking<'a> {
         let fewest = rounds.flat_map(|rounds| rounds.values.to_vec()).fold(f64::INFINITY, f64::min);
         (fewest < needed).then(|| {
             format!(
-                "{by} is of as few as {fewest} messages a round, and below {needed} it is nearly the largest; measure more (-n, --budget)"
+                "with only {fewest} messages per round, {by} is nearly the maximum; at least {needed} are needed (-n, \
+                 --budget)"
             )
         })
     }
@@ -356,24 +364,21 @@ impl<'a> Ranking<'a> {
         else {
             return match self.those(Standing::NotRanked).is_empty() {
                 true => "Nothing was measured.".to_owned(),
-                false => {
-                    "Nothing can be ranked: everything polled on a CPU that it shared; wait by `block` or `callback` \
-                          (--wait), or use more CPUs."
-                        .to_owned()
-                }
+                false => "Nothing can be ranked: every transport polled on a shared CPU. Use --wait block or --wait \
+                          callback, or more CPUs."
+                    .to_owned(),
             };
         };
         let by = self.wish.by;
         let mut text = match standing {
             Standing::Met => self.best(first, others),
             Standing::Unclear => format!(
-                "It cannot be told whether {} the limits, as a limit is within an interval; measure more (-n, --rounds, \
-                 --budget). Of these, {}",
-                meeting(self.those(standing)),
+                "{} Of these, {} Measure longer with -n, --rounds or --budget.",
+                undecided(self.those(standing)),
                 self.least(first, others)
             ),
             Standing::Failed | Standing::NotRanked => {
-                format!("Nothing meets the limits; {}", self.least(first, others))
+                format!("No transport meets the limits; {}", self.least(first, others))
             }
         };
         let beside = |other: Standing| -> Vec<String> {
@@ -383,16 +388,15 @@ impl<'a> Ranking<'a> {
         let failed = beside(Standing::Failed);
         if !failed.is_empty() {
             let fail = if failed.len() == 1 { "fails" } else { "fail" };
-            text += &format!(" No difference in {by} is seen from {}, which {fail} a limit.", list(&failed));
+            text += &format!(" {} {fail} a limit, without a measurable difference in {by}.", list(&failed));
         }
         let unclear = self.those(Standing::Unclear);
         if standing == Standing::Met && !unclear.is_empty() {
-            text += &format!(" It cannot be told whether {} the limits", meeting(unclear));
+            text += &format!(" {}", undecided(unclear));
             let alike = beside(Standing::Unclear);
-            text += &match alike.is_empty() {
-                true => ".".to_owned(),
-                false => format!("; no difference in {by} is seen from {}.", list(&alike)),
-            };
+            if !alike.is_empty() {
+                text += &format!(" No measurable difference in {by} from {}.", list(&alike));
+            }
         }
         text
     }
@@ -403,10 +407,10 @@ impl<'a> Ranking<'a> {
         let alike = others.iter().filter(|one| self.is_like(one, first));
         let alike: Vec<String> = alike.map(|one| in_a_list(&one.curve.label)).collect();
         if alike.is_empty() {
-            return format!("{} has the least latency: {by} {latency}.", first.curve.label);
+            return format!("{} has the lowest latency: {by} {latency}.", first.curve.label);
         }
         let names = [vec![in_a_list(&first.curve.label)], alike].concat();
-        format!("no difference seen between {}: {by} {latency}.", list(&names))
+        format!("no measurable difference between {}: {by} {latency}.", list(&names))
     }
 
     /// The best of those that meet the limits.
@@ -414,7 +418,7 @@ impl<'a> Ranking<'a> {
         let (by, latency) = (self.wish.by, with_interval(first.value));
         let label = first.curve.label.as_str();
         if others.is_empty() {
-            return format!("{label}: {by} {latency}; nothing else meets the limits.");
+            return format!("{label}: {by} {latency}; no other transport meets the limits.");
         }
         let ratios: Vec<(&str, Value)> =
             others.iter().filter_map(|one| Some((one.curve.label.as_str(), self.ratio(one, first)?))).collect();
@@ -425,7 +429,7 @@ impl<'a> Ranking<'a> {
         let next_text = next_text.unwrap_or_default();
         if !alike.is_empty() {
             let names = [vec![in_a_list(label)], alike].concat();
-            return format!("No difference seen between {}: {by} {latency}{next_text}.", list(&names));
+            return format!("No measurable difference between {}: {by} {latency}{next_text}.", list(&names));
         }
         if let Some((_, ratio)) = next.filter(|(_, ratio)| ratio.seen() == Seen::Unknown) {
             return format!("{label} {}: {by} {latency}{next_text}.", ratio.claim("fastest"));
@@ -438,10 +442,10 @@ impl<'a> Ranking<'a> {
     }
 }
 
-/// `a meets`, `a and b meet`.
-fn meeting(those: &[JudgedTransport<'_>]) -> String {
+/// That limits are within the intervals of some.
+fn undecided(those: &[JudgedTransport<'_>]) -> String {
     let names: Vec<String> = those.iter().map(|one| in_a_list(&one.curve.label)).collect();
-    format!("{} {}", list(&names), if names.len() == 1 { "meets" } else { "meet" })
+    format!("Undecided: the limit lies inside the confidence interval of {}.", list(&names))
 }
 
 fn list(names: &[String]) -> String {
@@ -459,8 +463,8 @@ fn left_out(lines: &[String]) -> Vec<String> {
         }
     }
     let line = |(why, names): (&str, Vec<&str>)| match names.join(", ").as_str() {
-        "" => format!("cannot do it: {why}"),
-        names => format!("cannot do it: {names}: {why}"),
+        "" => format!("cannot carry this workload: {why}"),
+        names => format!("cannot carry this workload: {names}: {why}"),
     };
     reasons.into_iter().map(line).collect()
 }

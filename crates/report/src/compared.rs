@@ -17,7 +17,7 @@ pub fn by_runs(made: &ByRuns, effect: f64, strict: bool) -> Document {
     let table = |title: &str, group| Block::Table(verdicts::table(title, group, SIDES));
     let mut blocks: Vec<Block> = groups.map(|group| table(&group[0].address.sub_experiment, group)).collect();
     blocks.push(Block::Text(verdicts::summary(&made.judgements, &made.question, effect) + &unchanged(made)));
-    let failures = made.failures.iter().map(|line| format!("FAILED: {line}; it is not in the verdicts"));
+    let failures = made.failures.iter().map(|line| format!("FAILED: {line}; the verdicts do not use it"));
     let failures = failures.map(|text| Note::new(Severity::Error, "failed or not run", None, text));
     let missed =
         made.missed.iter().map(|line| Note::new(Severity::Error, "not trusted", None, format!("FAILED: {line}")));
@@ -37,7 +37,9 @@ pub fn by_runs(made: &ByRuns, effect: f64, strict: bool) -> Document {
 fn rare_loss(one: &RareLoss) -> Note {
     let RareLoss { address, is_result, share, rounds: [with, of] } = one;
     let (side, share) = (SIDES[usize::from(*is_result)], crate::percent(*share));
-    let text = format!("{address}: the {side} lost {share} of all messages, in {with} of {of} rounds; its median is 0");
+    let text = format!(
+        "{address}: the {side} lost {share} of all messages, but only in {with} of {of} rounds; the median loss is 0"
+    );
     Note::new(Severity::Warning, "lost in a few rounds", None, text)
 }
 
@@ -68,7 +70,8 @@ pub fn by_threshold(made: &ByThreshold, threshold: f64, detailed: bool, strict: 
         made.both.iter().map(|one| row(one, strict)),
         distrusted.chain(known).chain(lacks(&made.missing, &made.new, strict)).collect(),
         format!(
-            "{passed} of {} sub-experiments passed{unclear}: at most {most:+} %, or at least {least:+} % of what is better if there is more",
+            "{passed} of {} sub-experiments passed{unclear}. Limit: {most:+} % (or {least:+} % for figures where \
+             higher is better)",
             made.both.len()
         ),
     )
@@ -147,7 +150,7 @@ mod tests {
         let judged = JudgedFigure::all(vec![(uds, values, [20.0, 1500.0])], &question).unwrap();
         let text = verdicts::summary(&judged, &question, 0.1);
         assert!(text.starts_with("0 regressed, 0 improved, 0 equivalent, 1 inconclusive"), "{text}");
-        assert!(text.ends_with("off by up to 1.50 µs: intervals and verdicts hold that\n"), "{text}");
+        assert!(text.ends_with("of up to 1.50 µs to latencies; intervals and verdicts include it\n"), "{text}");
         let mut made = ByRuns {
             question,
             judgements: JudgedFigure::all(vec![cell("uds", 1.0), cell("tcp", 2.0)], &question).unwrap(),
@@ -171,9 +174,10 @@ mod tests {
         let ends = ["equivalent", "REGRESSED"];
         let is_as = |index: usize| medians[index].starts_with(begins[index]) && medians[index].ends_with(ends[index]);
         assert!(is_as(0) && is_as(1), "{text}");
-        assert!(text.contains("FAILED: uds, round 3 of the results: it hangs; it is not in the verdicts\n"), "{text}");
+        assert!(text.contains("FAILED: uds, round 3 of the results: it hangs; the verdicts do not use it\n"), "{text}");
         assert!(text.contains("missing in the results: mq\n"), "{text}");
-        let rare = "tcp at 1k: loss_share: the result lost 6.9 % of all messages, in 2 of 8 rounds; its median is 0";
+        let rare = "tcp at 1k: loss_share: the result lost 6.9 % of all messages, but only in 2 of 8 rounds; the \
+                    median loss is 0";
         assert!(crate::fixture::squeezed(&text).join(" ").contains(rare), "{text}");
         assert!(text.contains("\n0 in every run of both sides: 1 figure (loss_share)\n"), "{text}");
         assert!(!made.passed(false));
@@ -211,7 +215,7 @@ uds               1/2 rtt_half_ns.p50 at 1k  +50.0 % FAILED
 
 FAILED: missing in the results: mq
 
-0 of 1 sub-experiments passed: at most +10 %, or at least -9.1 % of what is better if there is more
+0 of 1 sub-experiments passed. Limit: +10 % (or -9.1 % for figures where higher is better)
 ";
         assert_eq!(crate::fixture::text(&by_threshold(&made, 0.1, false, false)), golden);
         let details = crate::fixture::rows_of(&crate::fixture::text(&by_threshold(&made, 0.1, true, false)), "1k");

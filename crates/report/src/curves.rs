@@ -213,7 +213,7 @@ impl<'a> Panel<'a> {
 
     /// Begin of a sentence of comparison below a chart that draws the floor too.
     pub fn preface(&self) -> &'static str {
-        if self.leaves_out_floor() { "Without the floor. " } else { "" }
+        if self.leaves_out_floor() { "The floor is not counted. " } else { "" }
     }
 
     /// How many times worse another is than the best.
@@ -366,7 +366,7 @@ impl<'a> Panel<'a> {
     pub fn left_out(&self) -> Vec<String> {
         let (all, drawn) = (self.curves.len(), self.drawn().len());
         let at = self.at(self.payloads.first().copied().unwrap_or(0));
-        let note = || format!("The best {drawn} of {all} {at} are drawn; the table has all.");
+        let note = || format!("The chart shows the best {drawn} of {all} {at}; the table shows all.");
         (drawn < all).then(note).into_iter().collect()
     }
 

@@ -270,8 +270,8 @@ impl Missing {
             Missing::NothingCame => "everything was lost",
             Missing::NotOfThisRow => "not of this row",
             Missing::NoSamples => "no samples",
-            Missing::ProbesDiffer => "core-to-core probes differ, or a CPU was away",
-            Missing::SplitByTicks => "the kernel splits CPU time by timer ticks, which is not exact",
+            Missing::ProbesDiffer => "core-to-core probes differ, or a CPU was taken away",
+            Missing::SplitByTicks => "the kernel splits CPU time by timer ticks, which is inexact",
         }
     }
 

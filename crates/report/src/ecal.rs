@@ -40,7 +40,7 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
         all.partition(|column| column.sub.planned.workload.is_round_trips());
     let mut blocks: Vec<Block> = platforms(experiments, mark).into_iter().map(Block::Lines).collect();
     if columns.is_empty() {
-        blocks.push(Block::Text("Nothing of this table was to be measured.".to_owned()));
+        blocks.push(Block::Text("The plan had nothing for this table.".to_owned()));
     } else {
         blocks.extend(tables(&columns).into_iter().map(Block::Table));
         blocks.push(Block::Notes(columns.iter().map(drops).collect()));
@@ -150,9 +150,9 @@ fn title(sub: &SubExperiment) -> String {
 
 const LEGEND: &str = "\
 one_way: from sending until the follower has the message (with wait callback: in its callback), two readings of one
-clock; what the published table shows. rtt_half: half of a round trip.
+clock, as in the published table. rtt_half: half of a round trip.
 Frequency: 1 / mean, as eCAL's receiver computes it; throughput: payload times frequency.
-Of several rounds the mean of their means; below it the interval of their median at 95 %, from 6 rounds on.
+For several rounds, the mean of their means; below it, from 6 rounds on, the 95 % interval of their median.
 kB = 1024 bytes, MB = 1024 kB. touch: none = only our 16-byte header is written and read, full = every byte, verified.
 ";
 
@@ -242,8 +242,8 @@ fn remarks(column: &EcalSubExperiment<'_>) -> Vec<Note> {
     let sub = &column.sub;
     let (name, followers, cells) = (&sub.planned.name, sub.planned.workload.followers(), sub.payloads());
     let to_all = format!(
-        "{name}: every message went to {followers} followers; rtt_half is until the last answer, and one_way to each is in \
-         the table `all`"
+        "{name}: every message went to {followers} followers; rtt_half lasts until the last answer, and the table \
+         `all` has one_way to each"
     );
     let short = cells.iter().filter(|cell| cell.samples() < cell.samples_planned());
     let short = short.map(|cell| {
@@ -355,7 +355,7 @@ mod tests {
         load.workload = Workload::saturating(vec![OfferedLoad::Max], None, Some(1_000_000_000));
         result(&mut manifest, "load", 1, &[(1024, 1.0)]);
         let text = written(&[("a", &manifest)]);
-        assert!(text.contains("load: pattern throughput, left out here") && !text.contains("drops"), "{text}");
+        assert!(text.contains("load: this table leaves out pattern throughput;") && !text.contains("drops"), "{text}");
         add(&mut manifest, "shm", "ecal/shm", &[1024]).title = "ECAL/SHM".to_owned();
         result(&mut manifest, "shm", 1, &[(1024, 1.0)]);
         let text = written(&[("a", &manifest)]);

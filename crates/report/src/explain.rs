@@ -23,16 +23,22 @@ const DISTURBED: f64 = 0.25;
 type PartKind = (&'static str, &'static str, char, fn(&Parts) -> f64, &'static str);
 
 const PARTS: [PartKind; 6] = [
-    ("prepare_ns", "prepare", 'p', |parts| parts.prepare_ns, "a buffer is got and the header written"),
+    ("prepare_ns", "prepare", 'p', |parts| parts.prepare_ns, "a side gets a buffer and writes the header"),
     ("send_ns", "send", 'S', |parts| parts.send_ns, "a side is in the send call"),
-    ("way_ns", "way", '.', |parts| parts.way_ns, "no side is in such a call: the message is under way"),
-    ("receive_ns", "receive", 'R', |parts| parts.receive_ns, "in the receive call that returns the message"),
+    (
+        "way_ns",
+        "transit",
+        '.',
+        |parts| parts.way_ns,
+        "the message is on its way, and neither side is in a call that sends or returns it",
+    ),
+    ("receive_ns", "receive", 'R', |parts| parts.receive_ns, "a side is in the receive call that returns the message"),
     (
         "wakeup_rest_ns",
         "wake-up",
         'w',
         |parts| parts.wakeup_ns,
-        "what way and receive call take longer under block than poll, at most block-poll",
+        "extra time of transit and receive when blocking instead of polling (at most block-poll)",
     ),
     (
         "own_ns",
@@ -47,7 +53,7 @@ const PARTS: [PartKind; 6] = [
 pub fn explain(explanation: &Explanation) -> Document {
     let size = display_size(explanation.payload_bytes);
     let mut blocks = vec![Block::Text(format!(
-        "Where the time of a message of {size} goes: half of a round trip, in µs. A bar shows shares of its sum."
+        "Where the time of a message of {size} goes: half of a round trip, in µs. Each bar shows shares of its own sum."
     ))];
     let rows: Vec<BarRow<'_>> = rows(explanation);
     if !rows.is_empty() {
@@ -120,7 +126,7 @@ fn bars(rows: &[BarRow<'_>]) -> String {
         lines += &format!("{name:<22}  {bar:<48} {:>6}\n", us(row.parts.total_ns));
     }
     let legend: Vec<String> = PARTS.iter().map(|(_, name, letter, ..)| format!("{letter} {name}")).collect();
-    format!("{lines}{:24}{}\n", "", legend.join("  "))
+    format!("{lines}{:22}{}\n", "", legend.join("  "))
 }
 
 /// A sentence for each bar: where most of the time goes.
@@ -129,7 +135,11 @@ fn answers(rows: &[BarRow<'_>]) -> String {
         let (_, name, _, value, _) =
             PARTS.into_iter().max_by(|one, other| one.3(row.parts).total_cmp(&other.3(row.parts)))?;
         let share = value(row.parts) / row.parts.total_ns * 100.0;
-        Some(format!("{}: most is in '{name}', {share:.0} % of {} µs.", row.name(), us(row.parts.total_ns)))
+        Some(format!(
+            "{}: '{name}' takes the largest share, {share:.0} % of {} µs.",
+            row.name(),
+            us(row.parts.total_ns)
+        ))
     };
     rows.iter().filter_map(sentence).collect::<Vec<_>>().join("\n")
 }
@@ -143,7 +153,7 @@ fn chart(rows: &[BarRow<'_>], size: &str) -> Chart {
     Chart {
         name: "explain".to_owned(),
         title: "Where does the time of a message go?".to_owned(),
-        subtitle: format!("{size}, half of a round trip, mean over the fifth of the stamped ones around their median"),
+        subtitle: format!("{size}, half of a round trip, mean of the middle fifth of the traced round trips"),
         reading: answers(rows).replace('\n', " "),
         x: X::Categories { label: String::new(), names: rows.iter().map(BarRow::name).collect() },
         y: Y { label: "time per message [µs]".to_owned(), from_zero: true, ..Y::default() },
@@ -164,7 +174,7 @@ fn line(name: &str, values: impl IntoIterator<Item = Option<f64>>) -> (Option<Ro
 fn parts_table(rows: &[BarRow<'_>]) -> Table {
     let mut columns = vec![Column::words("transport", "µs per message", "").at_most(NAME)];
     columns.extend(PARTS.into_iter().map(|(id, title, _, _, help)| times(id, title, help)));
-    columns.push(times("total_ns", "sum", "mean over the fifth of the stamped round trips around their median"));
+    columns.push(times("total_ns", "sum", "mean of the middle fifth of the traced round trips"));
     let row = |row: &BarRow<'_>| {
         let values = PARTS.iter().map(|(.., value, _)| Some(value(row.parts)));
         line(&row.name(), values.chain([Some(row.parts.total_ns)]))
@@ -175,22 +185,19 @@ fn parts_table(rows: &[BarRow<'_>]) -> Table {
 fn calls_table(explanation: &Explanation) -> Table {
     let columns = vec![
         Column::words("transport", "µs per message", "").at_most(NAME),
-        times("undisturbed_ns", "median", "median of half a round trip in a pass without any stamps"),
-        times(
-            "difference_ns",
-            "sum-median",
-            "what the sum of the parts differs from that: the cost of looking, and noise",
-        ),
-        times("send_call_ns", "send call", "median of a send call, from its begin to its return"),
+        times("undisturbed_ns", "median", "median of half a round trip in a pass without time stamps"),
+        times("difference_ns", "sum-median", "sum less that median: the cost of tracing, and noise"),
+        times("send_call_ns", "send call", "median duration of the send call"),
         times(
             "sent_to_received_ns",
             "to arrival",
-            "median from its return to the receiver's; below 0 if it was there before",
+            "median from the return of the send call to that of the receive call; negative if the latter returned \
+             first",
         ),
         times(
             "receive_call_ns",
             "receive call",
-            "median of the receive call that returned the message, since that was sent",
+            "median of the receive call that returned the message, counted from the sending",
         ),
     ];
     let row = |transport: &ExplainedTransport, wait: &ExplainedWait| {
@@ -207,17 +214,17 @@ fn cost_table(explanation: &Explanation) -> Table {
     let count = |id, title, help| Column::numbers(id, title, "", Digits::Significant(3), help);
     let columns = vec![
         Column::words("transport", "per message", "").at_most(NAME),
-        times("touch_ns", "touching", "µs more if every byte is written and verified"),
+        times("touch_ns", "touching", "extra µs if every byte is written and verified"),
         times(
             "block_over_poll_ns",
             "block-poll",
-            "µs more under block than under poll, by the undisturbed medians: the whole of a wake-up",
+            "extra µs when blocking instead of polling, by the medians without time stamps: the whole wake-up",
         ),
         times("cpu_ns", "CPU", "µs of CPU time of both sides"),
-        times("kernel_ns", "kernel", "µs of that in the kernel"),
+        times("kernel_ns", "kernel", "µs of that CPU time in the kernel"),
         count("switches", "switches", "context switches of both sides"),
         count("page_faults", "faults", "page faults of both sides"),
-        count("copies", "copies", "times that the payload went into the kernel or out of it, by its system calls"),
+        count("copies", "copies", "how often system calls copied the payload into or out of the kernel"),
         Column { divisor: 1000.0, ..count("cycles", "kcycles", "thousand CPU cycles of both sides") }.if_any(),
         Column { divisor: 1000.0, ..count("instructions", "kinstr", "thousand CPU instructions of both sides") }
             .if_any(),
@@ -251,19 +258,13 @@ fn system_calls_table(explanation: &Explanation) -> Table {
         Column::words("transport", "system calls per message", "").at_most(NAME),
         Column::words("name", "call", ""),
         Column::numbers("calls", "calls", "", Digits::Fixed(2), "calls of both sides that succeeded"),
-        Column::numbers(
-            "in_vain",
-            "empty",
-            "",
-            Digits::Fixed(2),
-            "calls that failed or found nothing: mostly no message was there",
-        ),
+        Column::numbers("in_vain", "empty", "", Digits::Fixed(2), "calls that failed or found no message"),
         Column::numbers(
             "bytes",
             "bytes",
             "",
             Digits::Significant(3),
-            "bytes that they copied into the kernel or out of it",
+            "bytes that these calls copied into or out of the kernel",
         ),
     ];
     let mut rows = Vec::new();
@@ -299,7 +300,8 @@ fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
         let share = difference / median;
         if share.abs() > DISTURBED {
             let text = format!(
-                "{}: its parts add up to {} µs, the undisturbed median is {} µs ({} %): read its parts as shares",
+                "{}: the parts add up to {} µs, but the median without time stamps is {} µs ({} %); use the parts only \
+                 as shares",
                 row.name(),
                 us(row.parts.total_ns),
                 us(median),
@@ -315,7 +317,7 @@ fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
         notes.push(note(Severity::Warning, "counters", format!("no cycles and instructions: {why}")));
     }
     if explanation.are_counters_without_kernel {
-        let text = "cycles and instructions of the kernel are not counted; `sudo sysctl kernel.perf_event_paranoid=1` \
+        let text = "cycles and instructions in the kernel are not counted; `sudo sysctl kernel.perf_event_paranoid=1` \
                     allows it";
         notes.push(note(Severity::Warning, "counters", text.to_owned()));
     }
@@ -323,22 +325,23 @@ fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
     if costs().any(|cost| cost.kernel_ns.is_none()) {
         notes.push(note(Severity::Warning, "kernel time", format!("no kernel time: {NO_KERNEL_TIME}")));
     } else if explanation.schema_version == "1.0" && costs().next().is_some() {
-        let text = "the kernel time of this older file may be sampled by timer ticks, which is not exact";
+        let text = "in this older file, kernel time may be sampled by timer ticks, which is inexact";
         notes.push(note(Severity::Warning, "kernel time", text.to_owned()));
     }
     let clock = explanation.clock_read_ns;
     let text = format!(
-        "a reading of the clock takes {} ns: its {STAMPS} stamps make a message {} µs longer, and looks that find nothing add more",
+        "reading the clock takes {} ns; the {STAMPS} time stamps add {} µs per message, and unsuccessful polls add \
+         more",
         significant(clock, 2, 1),
         us(clock * STAMPS)
     );
     notes.push(note(Severity::Info, "clock", text));
     if explanation.transports.iter().any(|one| one.touch_ns.is_some() || one.block_over_poll_ns.is_some()) {
-        let text = "touching and block-poll are differences of two passes each, without intervals: passes differ by noise, too";
+        let text = "touching and block-poll each compare two passes, without intervals, so noise is part of them";
         notes.push(note(Severity::Info, "differences", text.to_owned()));
     }
     let text = format!(
-        "touching writes each byte once and reads it once: {} of memory traffic per message",
+        "touching writes and reads each byte once: {} of memory traffic per message",
         display_size(explanation.payload_bytes.saturating_mul(2))
     );
     notes.push(note(Severity::Info, "touching", text));
@@ -402,7 +405,9 @@ mod tests {
         let document = explain(&explanation());
         let text = Text { has_help: true, ..Text::default() }.render(&document);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        for part in ["floor: shm/ring poll", "most is in 'wake-up', 67 %", "not measured: uds counted", "-0.020"] {
+        for part in
+            ["floor: shm/ring poll", "'wake-up' takes the largest share,", "not measured: uds counted", "-0.020"]
+        {
             assert!(text.contains(part), "{part}:\n{text}");
         }
         let bar = |letter: char| text.lines().filter(|line| line.contains(&letter.to_string().repeat(4))).count();

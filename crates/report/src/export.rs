@@ -82,7 +82,7 @@ mod tests {
         });
         let why = "1k: interrupted, 932 of 10000 samples";
         assert!(suites.contains("type=\"run\"") && suites.contains(&format!("message=\"{why}\"")), "{suites}");
-        assert!(commands.starts_with("::error title=mq::it did not come to its end: 0 of 1 payloads"), "{commands}");
+        assert!(commands.starts_with("::error title=mq::it did not finish: 0 of 1 payloads"), "{commands}");
         assert!(summary.contains(&format!("| {why} |")) && !summary.contains("passed"), "{summary}");
         assert_eq!((is_in_bencher, left_out), (false, vec![format!("mq at 1k: {why}")]));
 

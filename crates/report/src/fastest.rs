@@ -5,7 +5,7 @@ use crate::document::Block;
 use crate::labels::load_text;
 use crate::measured::MeasuredSide;
 use crate::number::percent;
-use crate::values::{Seen, Value, listed};
+use crate::values::{Seen, Value, capitalised, listed};
 use std::collections::BTreeSet;
 use tripmeter_analysis::Row;
 use tripmeter_model::figure::Figure;
@@ -64,15 +64,16 @@ impl<'a> Fastest<'a> {
         Some(Self { label: &first.label, value, lead, losses })
     }
 
-    /// `shm/ring is fastest: p50 0.065 µs, next iceoryx2/publish-subscribe ×7.9 (7.2 to 8.4)`; `None` if it is alone.
+    /// `shm/ring is fastest, p50 0.065 µs; iceoryx2/publish-subscribe is 7.9 times slower (7.2 to 8.4)`; `None` if it is
+    /// alone.
     fn text(&self, panel: &Panel<'_>) -> Option<String> {
         let name = if panel.has_samples() { format!("{} ", panel.statistic()) } else { String::new() };
         let value = format!("{name}{}", panel.written(self.value.value));
         let told = match &self.lead {
             Lead::Alone => return None,
-            Lead::Alike(names) => format!("no difference seen between {}: {value}", listed(names)),
+            Lead::Alike(names) => format!("no measurable difference between {}: {value}", listed(names)),
             Lead::Ahead(next, ratio) => {
-                format!("{} {}: {value}, next {next} {}", self.label, ratio.claim("fastest"), ratio.as_ratio())
+                format!("{} {}, {value}; {next} is {}", self.label, ratio.claim("fastest"), ratio.as_slower())
             }
         };
         Some([told].iter().chain(&self.losses).cloned().collect::<Vec<_>>().join("; "))
@@ -83,7 +84,7 @@ impl Value {
     /// How a ratio says that something is of this `word`: one without an interval does not say what other rounds will be.
     pub fn claim(self, word: &str) -> String {
         match self.seen() {
-            Seen::Unknown => format!("was measured {word}"),
+            Seen::Unknown => format!("was {word}"),
             _ => format!("is {word}"),
         }
     }
@@ -91,7 +92,7 @@ impl Value {
 
 /// Why the fastest side of an `ab` may have no verdict.
 const OF_PAIRS: &str =
-    "; this is of one figure alone, without a margin: ab.json and the report have the verdicts on all figures together";
+    ". This compares one figure without a margin; ab.json and the report have the verdicts on all figures.";
 
 /// The last line of a table: its fastest and the distance to the next, at the first payload and at the last that two lines
 /// have. Of several loads it is of the lowest; what was measured as the floor only is not among them.
@@ -122,20 +123,22 @@ pub fn line(
     let first = panel.payloads.iter().find_map(at);
     let last = panel.payloads.iter().rev().find_map(at).filter(|last| first.as_ref() != Some(last));
     let has_several = panel.payloads.len() > 1;
-    let part = |(payload, text)| if has_several { format!("{}: {text}", panel.at(payload)) } else { text };
-    let parts: Vec<String> = first.into_iter().chain(last).map(part).collect();
     let places =
-        [panel.leaves_out_floor().then(|| "without the floor".to_owned()), (loads.len() > 1).then(|| load_text(load))];
-    let places: Vec<String> = places.into_iter().flatten().collect();
-    let end = if has_several { ", " } else { ": " };
-    let place = if places.is_empty() { String::new() } else { places.join(", ") + end };
+        [panel.leaves_out_floor().then(|| "floor aside".to_owned()), (loads.len() > 1).then(|| load_text(load))];
+    let mut places: Vec<String> = places.into_iter().flatten().collect();
+    let part = |(payload, text): (u64, String)| {
+        places.extend(has_several.then(|| panel.at(payload)));
+        let place = std::mem::take(&mut places).join(", ");
+        if place.is_empty() { text } else { capitalised(&place) + ": " + &text }
+    };
+    let parts: Vec<String> = first.into_iter().chain(last).map(part).collect();
     let (rounds, needed) = (u64::from(side.manifest.plan.rounds), fewest_pairs(ALPHA));
     let end = match side.is_of_pairs() {
         true => OF_PAIRS.to_owned(),
-        false if rounds < needed => format!("; for intervals: --rounds {needed}"),
-        false => String::new(),
+        false if rounds < needed => format!(". Use --rounds {needed} for confidence intervals."),
+        false => ".".to_owned(),
     };
-    (!parts.is_empty()).then(|| Block::Text(place + &parts.join("; ") + &end))
+    (!parts.is_empty()).then(|| Block::Text(parts.join(". ") + &end))
 }
 
 #[cfg(test)]
@@ -166,7 +169,7 @@ mod tests {
     fn lines(manifest: &Manifest) -> [String; 2] {
         [screen(manifest, false), all(manifest)].map(|document| {
             let text = fixture::text(&document).split_whitespace().collect::<Vec<_>>().join(" ");
-            let begin = text.find("no difference seen").or_else(|| text.find("tcp/one is")).unwrap_or(0);
+            let begin = text.find("no measurable difference").or_else(|| text.find("tcp/one is")).unwrap_or(0);
             text[begin..].chars().take(60).collect()
         })
     }
@@ -174,10 +177,10 @@ mod tests {
     #[test]
     fn the_fastest_is_named_with_its_distance_or_that_no_difference_is_seen() {
         let [screen, all] = lines(&manifest(8, &[("uds", 2000.0), ("tcp", 1000.0), ("mq", 3000.0)]));
-        assert!(screen.starts_with("tcp/one is fastest: p50 1.01 µs, next uds/one ×1.9"), "{screen}");
+        assert!(screen.starts_with("tcp/one is fastest, p50 1.01 µs; uds/one is 1.9"), "{screen}");
         assert_eq!(screen, all);
         let [screen, all] = lines(&manifest(8, &[("uds", 1000.0), ("tcp", 1000.0), ("mq", 3000.0)]));
-        assert!(screen.starts_with("no difference seen between ") && screen.contains("uds/one"), "{screen}");
+        assert!(screen.starts_with("no measurable difference between ") && screen.contains("uds/one"), "{screen}");
         assert!(!screen.contains("mq/one") && screen == all, "{screen}");
     }
 
@@ -191,11 +194,11 @@ mod tests {
         }
         let said = |manifest: &Manifest| fixture::text(&screen(manifest, false));
         let text = said(&one);
-        let expected = "uds/one was measured fastest: p50 1.01 µs, next tcp/one ×3.03 (one round, no interval); for intervals: \
-                        --rounds 6\n";
+        let expected = "uds/one was fastest, p50 1.01 µs; tcp/one is 3.03 times slower (one round, no interval). Use \
+                        --rounds 6 for confidence intervals.\n";
         assert!(text.contains(expected), "{text}");
         let text = said(&manifest(3, &[("uds", 1000.0), ("tcp", 3000.0)]));
-        assert!(text.contains("(3 rounds, too few for an interval); for intervals: --rounds 6\n"), "{text}");
+        assert!(text.contains("(3 rounds, too few for an interval). Use --rounds 6"), "{text}");
         assert!(!said(&manifest(6, &[("uds", 1000.0), ("tcp", 3000.0)])).contains("--rounds"));
     }
 
@@ -206,17 +209,17 @@ mod tests {
         let said = |manifest: &Manifest| fixture::text(&screen(manifest, false));
         let systems = [("uds", 1000.0), ("shm", 50.0), ("tcp", 3000.0)];
         let text = said(&manifest(6, &systems));
-        assert!(text.contains("without the floor: uds/one is fastest: p50 "), "{text}");
+        assert!(text.contains("Floor aside: uds/one is fastest, p50 "), "{text}");
         let mut two = manifest(6, &systems[..2]);
         let text = said(&two);
-        assert!(text.contains("shm/one is fastest: p50 ") && text.contains("next uds/one"), "{text}");
+        assert!(text.contains("shm/one is fastest, p50 ") && text.contains("; uds/one is"), "{text}");
         two.plan.sub_experiments[1].added_as_floor = true;
         assert!(!said(&two).contains("fastest"), "{}", said(&two));
         let mut pairs = manifest(6, &[("a", 1000.0), ("b", 50.0)]);
         pairs.plan.source = "ab".to_owned();
         pairs.plan.sub_experiments[1].transport.system = FLOOR.to_owned();
         let text = said(&pairs);
-        assert!(text.contains("b: shm/one is fastest") && !text.contains("without the floor"), "{text}");
+        assert!(text.contains("b: shm/one is fastest") && !text.contains("Floor aside"), "{text}");
     }
 
     /// Rounds wander by more than what the sides differ by; only their ratios tell.
@@ -243,7 +246,7 @@ mod tests {
         manifest.plan.source = "ab".to_owned();
         let said = said(&manifest);
         assert!(
-            said.contains("next b: b/one ×2.02") && said.contains("this is of one figure alone, without"),
+            said.contains("b: b/one is 2.02 times slower") && said.contains("This compares one figure without"),
             "{said}"
         );
     }
@@ -262,7 +265,7 @@ mod tests {
             assert!(text.contains("tcp/one, block is fastest"), "{text}");
             assert!(text.contains("not ranked: uds/one, poll, which polled on a shared CPU"), "{text}");
             assert!(
-                text.contains("uds: leader and follower share CPU 0 and poll: latencies are time slices"),
+                text.contains("uds: leader and follower share CPU 0 and poll, so latencies are scheduler time"),
                 "{text}"
             );
             assert_eq!(text.matches("share CPU").count(), 1, "{text}");

@@ -46,7 +46,7 @@ fn columns() -> [Column; 9] {
         Column::words("figure", "figure", ""),
         Column::words("statistic", "statistic", ""),
         number("rounds", Digits::Integer, "rounds that have it"),
-        number("value", Digits::Significant(6), "median over rounds, their sum or the largest, as the figure is"),
+        number("value", Digits::Significant(6), "median over rounds, or their sum or maximum, depending on the figure"),
         Column::words("unit", "unit", ""),
     ]
 }

@@ -24,14 +24,14 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
     };
     let without = |row: Row, why: String| {
         let (sub, at) = (metrics.sub(row), metrics.at_size(row));
-        let text = format!("{sub} {at}: NO LATENCY ONE WAY: {why}");
+        let text = format!("{sub} {at}: NO ONE-WAY LATENCY: {why}");
         Note::new(Severity::Warning, KINDS[1], Some(row), text)
     };
     for row in metrics.all_rows().filter(has_latencies) {
         let known = metrics.get(row, &Stream::all(), Figure::ClockError, Statistic::Value);
         let is_known = |round| known.is_some_and(|known| known.at(round).is_some());
         if metrics.trials(row).iter().any(|(round, _)| !is_known(*round)) {
-            all.push(without(row, "to a follower that had gone before its clock was read again".to_owned()));
+            all.push(without(row, "a follower ended before its clock was read again".to_owned()));
         }
     }
     let (most_ns, mut largest_ns) = (manifest.plan.max_clock_error_ns as f64, 0.0_f64);
@@ -45,7 +45,7 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
             continue;
         }
         let (ns, most) = (micros(ns), micros(most_ns));
-        let why = format!("the clocks of the hosts are known to within {ns}, {most} are allowed (--max-clock-error)");
+        let why = format!("the clock error between the hosts is {ns}, above the limit of {most} (--max-clock-error)");
         all.push(without(row, why));
     }
     for (host, network, where_) in
@@ -54,14 +54,14 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
         let counted: Vec<String> = network.counted().iter().map(|(name, count)| format!("{name} {count}")).collect();
         if !counted.is_empty() {
             let (to, name, counted) = (&host.to, &network.interface, counted.join(", "));
-            let text = format!("'{to}', {name} {where_}: {counted} while it was measured, of all programs");
+            let text = format!("'{to}', {name} {where_}: {counted} during the measurement, counting all programs");
             all.push(Note::new(Severity::Info, KINDS[2], None, text));
         }
     }
     if largest_ns > 0.0 {
         let apart = micros(largest_ns);
         let text =
-            format!("times from here to there are by two clocks, known to within {apart}: all intervals hold that");
+            format!("times from host to host use two clocks with an error of up to {apart}; all intervals include it");
         all.push(Note::new(Severity::Info, KINDS[3], None, text));
     }
     all
@@ -96,21 +96,20 @@ mod tests {
             texts(&manifest),
             [
                 "between this host (10.0.0.2) and 'lab' (h1, 10.0.0.1)",
-                "'lab', eth0 there: rx_dropped 3 while it was measured, of all programs",
-                "times from here to there are by two clocks, known to within 4.76 µs: all intervals hold that"
+                "'lab', eth0 there: rx_dropped 3 during the measurement, counting all programs",
+                "times from host to host use two clocks with an error of up to 4.76 µs; all intervals include it"
             ]
         );
         manifest.plan.max_clock_error_ns = 1000;
-        assert!(texts(&manifest)[2].contains("known to within 4.76 µs"), "rates have no limit");
+        assert!(texts(&manifest)[2].contains("an error of up to 4.76 µs"), "rates have no limit");
         manifest.plan.sub_experiments.last_mut().unwrap().one_way = true;
-        assert!(
-            texts(&manifest)[1]
-                .contains("at 64: NO LATENCY ONE WAY: the clocks of the hosts are known to within 4.76 µs, 1.00 µs")
-        );
+        assert!(texts(&manifest)[1].contains(
+            "at 64: NO ONE-WAY LATENCY: the clock error between the hosts is 4.76 µs, above the limit of 1.00 µs"
+        ));
         fixture::trial_of(&mut manifest, 0).remove(&Stream::all(), Figure::ClockError);
         assert_eq!(
             texts(&manifest)[1],
-            "tcp at 64: NO LATENCY ONE WAY: to a follower that had gone before its clock was read again"
+            "tcp at 64: NO ONE-WAY LATENCY: a follower ended before its clock was read again"
         );
     }
 }

@@ -113,7 +113,9 @@ fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<Note> {
     let path = format!("Half of a round trip over {transport}, wait {wait}, touch {touch}; path proof: {proven}.");
     let threads = "Leader and follower were threads of one process.".to_owned();
     let followers = workload.followers();
-    let to_all = format!("Every message went to {followers} followers: half of the round trip until the last answer.");
+    let to_all = format!(
+        "Every message went to {followers} followers; the figures are half of the round trip until the last answer."
+    );
     let kinds: [(Severity, &'static str, Vec<String>); 9] = [
         (Severity::Info, "path", if cells.is_empty() { vec![] } else { vec![path] }),
         (Severity::Error, "failed or not run", notes::failed_proof(sub).into_iter().collect()),
@@ -258,13 +260,13 @@ Half of a round trip over iceoryx/cpp, wait poll, touch none; path proof: ok.
         let expected = "
 Half of a round trip over udp/loopback, wait poll, touch none; path proof: FAILED.
 PATH PROOF FAILED: udp (udp/loopback): claimed unix-stream, seen: 20000 bytes went over unix-stream; \
-its figures are of something else
+its figures do not measure this transport
 Leader and follower were threads of one process.
 FAILED: udp: the follower ended; no figures for 4k
 Fewer round trips than planned: 500 of 10000 at 1k, 500 of 10000 at 2k (time cap of 2 s)
 udp at 1k: 499 lost, 1 damaged
 udp at 2k: 2 lost
-* udp at 1k: no message arrived intact and in time; the exit code is 75 then (--allow-loss)
+* udp at 1k: no message arrived intact and in time; exit code 75, unless --allow-loss is given
 ";
         let text = written(&manifest);
         assert!(text.contains("|                 1 |                 *1.1 |\n"), "{text}");
@@ -287,8 +289,9 @@ udp at 2k: 2 lost
         fixture::add_calls(&mut manifest, "calls", "uds/stream", Mode::Bench, 4);
         fixture::add_calls(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
         manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
-        let notes = "\ncalls: pattern rpc, left out here; it is in the table `all`\n\
-                     paced: pattern pingpong at a rate, left out here; it is in the table `all`\n";
+        let notes = "\n\
+                     calls: this table leaves out pattern rpc; the table `all` has it\n\
+                     paced: this table leaves out pattern pingpong at a rate; the table `all` has it\n";
         assert_eq!(written(&manifest), format!("Nothing of this table was measured.\n{notes}"));
         add(&mut manifest, "mq", "mq/queue", &[1024]);
         result(&mut manifest, "mq", 1, &[(1024, 1000.0)]);

@@ -21,7 +21,7 @@ pub fn limit_checks(check: &ResultsCheck, detailed: bool, strict: bool) -> Docum
         distrusted
             .chain(known)
             .chain(lacking(&check.without_limits, "without limits", NOT_CHECKED, strict))
-            .chain(lacking(&check.not_measured, "with limits but not measured", NOT_CHECKED, strict))
+            .chain(lacking(&check.not_measured, "with limits, but not measured", NOT_CHECKED, strict))
             .collect(),
         verdict(check, strict),
     )
@@ -82,7 +82,7 @@ fn verdict(check: &ResultsCheck, strict: bool) -> String {
     let judged = counted(check.checked.len() + one_sided, "sub-experiment");
     let unclear = check.checked.iter().map(CheckedSub::inconclusive_rows);
     let [clocks, few] = unclear.fold([0, 0], |[clocks, few], one| [clocks + one[0], few + one[1]]);
-    let unclear = [(clocks, "by the clocks of two hosts"), (few, "with too few samples")]
+    let unclear = [(clocks, "because of the clocks of two hosts"), (few, "because of too few samples")]
         .map(|(count, why)| if count > 0 { format!(", {count} inconclusive {why}") } else { String::new() });
     let unclear = unclear.concat();
     let limits = format!("{passed} of {} met{unclear}", counted(all, "limit"));
@@ -246,7 +246,7 @@ not checked: 1 sub-experiment without limits: new
         };
         let (check, compared) = checked(&[P99], few(298));
         let notes = [&check.checked[0].notes, &compared.both[0].notes];
-        let needs = "too few samples a round for an upper bound: 1k rtt_half_ns.p99 needs 299; use -n";
+        let needs = "too few samples per round for an upper bound: 1k rtt_half_ns.p99 needs 299; use -n";
         assert!(notes.iter().all(|notes| **notes == [needs]), "{notes:?}");
         assert_eq!([false, true].map(|strict| check.failing(strict)), [0, 1]);
         assert_eq!(compared.both[0].count(ThresholdOutcome::Inconclusive), 1);

@@ -9,12 +9,11 @@ use tripmeter_model::manifest::{Counts, Handover, PayloadResult, RunStatus, Verd
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::workload::Workload;
 
-pub const PROOF_HELP: &str = "whether the operating system shows the payload going the way that the transport claims; \
-                              secured: and a peer without the right credentials was refused";
+pub const PROOF_HELP: &str = "whether the operating system shows the payload taking the path that the transport \
+                              claims; secured: a peer without the right credentials was also refused";
 
 /// Why there is CPU time without its part in the kernel.
-pub const NO_KERNEL_TIME: &str =
-    "this kernel splits CPU time between user and kernel by timer ticks, which is not exact";
+pub const NO_KERNEL_TIME: &str = "this kernel splits CPU time between user and kernel by timer ticks, which is inexact";
 
 pub const TRIALS: &str = "trials";
 /// Kind of notes on rates that were missed.
@@ -54,7 +53,7 @@ fn damaged_proof(sub: &Merged<'_>) -> Option<String> {
     let (planned, damaged) = (sub.planned, damaged(sub));
     let messages = counted(damaged as usize, "message");
     (damaged > 0).then(|| {
-        format!("DAMAGED: {} ({}): {messages} came damaged while its path was proven", planned.name, planned.transport)
+        format!("DAMAGED: {} ({}): {messages} came damaged during the path proof", planned.name, planned.transport)
     })
 }
 
@@ -63,9 +62,13 @@ pub fn failed_proof(sub: &Merged<'_>) -> Option<String> {
     let (round, proof) = sub.proof().filter(|(_, proof)| proof.verdict == Verdict::Failed)?;
     let planned = sub.planned;
     let let_in = proof.unauthorized_peers.iter().any(|trial| trial.refused == Some(false));
-    let meaning = if let_in { "not a secured transport's" } else { "of something else" };
+    let meaning = if let_in {
+        "its figures are not those of a secured transport"
+    } else {
+        "its figures do not measure this transport"
+    };
     Some(format!(
-        "PATH PROOF FAILED: {} ({}){}: claimed {}, seen: {}; its figures are {meaning}",
+        "PATH PROOF FAILED: {} ({}){}: claimed {}, seen: {}; {meaning}",
         planned.name,
         planned.transport,
         in_round(sub, round),
@@ -113,7 +116,7 @@ fn ended(sub: &Merged<'_>, status: RunStatus, error: Option<&str>, rounds: &[u32
     match status {
         RunStatus::Failed => format!("FAILED: {subject}: {}", error.unwrap_or("no reason was recorded")),
         RunStatus::Interrupted => format!("INTERRUPTED: {subject}"),
-        RunStatus::Running => format!("NOT ENDED: {subject} is running, or was killed"),
+        RunStatus::Running => format!("NOT FINISHED: {subject} is still running, or was killed"),
         RunStatus::Planned | RunStatus::Complete => format!("NOT RUN: {subject}"),
     }
 }
@@ -163,9 +166,9 @@ fn in_round(sub: &Merged<'_>, round: u32) -> String {
 }
 
 /// Text of the note on a payload that lost all messages.
-pub const ALL_LOST: &str = "no message arrived intact and in time; the exit code is 75 then (--allow-loss)";
+pub const ALL_LOST: &str = "no message arrived intact and in time; exit code 75, unless --allow-loss is given";
 /// Text of the note on a payload of calls that all failed.
-pub const ALL_FAILED: &str = "no call succeeded; the exit code is 75 then (--allow-loss)";
+pub const ALL_FAILED: &str = "no call succeeded; exit code 75, unless --allow-loss is given";
 /// Kind of such notes.
 pub const NOTHING_ARRIVED: &str = "no message arrived";
 
@@ -202,18 +205,18 @@ pub fn handover(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
         let probe = |probe: Option<Handover>| probe.map_or("-".to_owned(), |probe| micros(probe.median_ns));
         let [before, after] = [first.handover_ns.before, first.handover_ns.after].map(probe);
         let (why, rounds) = (why.as_str(), rounds(changed.len()));
-        parts.push(format!("the hand-over changed from {before} to {after} µs ({why}){rounds}"));
+        parts.push(format!("the core-to-core latency changed from {before} to {after} µs{rounds} ({why})"));
     }
     if again > 0 {
         let repeated = cell.cells.iter().filter(|cell| !cell.earlier_attempts.is_empty()).count();
         let counts = |cell: &PayloadResult| Counts { damaged: cell.damaged(), ..cell.counts() };
         let set_aside = cell.set_aside().fold(Counts::default(), |sum, cell| sum + counts(cell));
         let lost = mishaps(&set_aside, &sub.planned.workload);
-        let lost = if lost.is_empty() { lost } else { format!(", of which {lost}") };
+        let lost = if lost.is_empty() { lost } else { format!(" ({lost})") };
         let (times, rounds) = (counted(again, "time"), rounds(repeated));
         parts.push(format!(
-            "measured again {times}{rounds} as the hand-over changed; the last attempt counts, the others{lost} are in \
-             trials.jsonl"
+            "measured again {times}{rounds}, as the core-to-core latency changed; only the last attempt counts, and \
+             trials.jsonl has the others{lost}"
         ));
     }
     let mark = if changed.is_empty() { String::new() } else { format!("{CHANGED} ") };
@@ -262,7 +265,7 @@ pub const LEFT_OUT: &str = "left out";
 /// A line on a sub-experiment that a published table has no place for; `why` is added to its pattern.
 pub fn left_out(plan: &SubExperiment, why: &str) -> String {
     let SubExperiment { name, pattern, .. } = plan;
-    format!("{name}: pattern {pattern}{why}, left out here; it is in the table `all`")
+    format!("{name}: this table leaves out pattern {pattern}{why}; the table `all` has it")
 }
 
 /// Suffix of the pattern for round trips at a rate, which published tables do not have.

@@ -97,10 +97,10 @@ impl JudgedPairs {
     pub fn answer(&self, [a, b]: [&str; 2]) -> String {
         let all = self.figures.len();
         if all == 0 && self.not_compared > 0 {
-            return "No figure was judged: each is 0 in a run, so that no ratio can be taken.".to_owned();
+            return "No figure was judged: each is 0 in at least one run, so it has no ratio.".to_owned();
         }
         if all == 0 {
-            return "No pair of rounds was measured, so neither side can be called slower.".to_owned();
+            return "No pair of rounds was measured, so there is no verdict.".to_owned();
         }
         let [worse, better] = self.words();
         let margin = percent(self.asked.question.margin);
@@ -108,7 +108,7 @@ impl JudgedPairs {
             (ChangeVerdict::Regressed, worse.to_owned()),
             (ChangeVerdict::Improved, better.to_owned()),
             (ChangeVerdict::Equivalent, format!("no change beyond {margin}")),
-            (ChangeVerdict::Inconclusive, format!("it cannot be told which is {better}")),
+            (ChangeVerdict::Inconclusive, format!("it is undecided which is {better}")),
         ];
         let count = |kind| self.figures.iter().filter(|one| one.comparison.judged.verdict == kind).count();
         let told = |(kind, text): (ChangeVerdict, String)| match count(kind) {
@@ -164,7 +164,7 @@ impl JudgedPairs {
             ChangeVerdict::Regressed => worse.to_owned(),
             ChangeVerdict::Improved => better.to_owned(),
             ChangeVerdict::Equivalent => format!("no change beyond {}", percent(self.asked.question.margin)),
-            ChangeVerdict::Inconclusive => "cannot be told".to_owned(),
+            ChangeVerdict::Inconclusive => "undecided".to_owned(),
         };
         format!("{name}{load} is {a} with a and {b} with b, ×{} ({interval}): {verdict}", digits(judged.ratio))
     }

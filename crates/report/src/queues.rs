@@ -46,8 +46,8 @@ fn pipes(planned: &SubExperiment, queues: &[KernelQueues]) -> Option<String> {
         (all + one.count, short + if one.capacity < expected { one.count } else { 0 })
     });
     let text = format!(
-        "{short} of {} hold less than {expected} bytes, the least {least}: this user's pipes fill sysctl \
-         fs.pipe-user-pages-soft, or fs.pipe-max-size is less; raise them, or take fewer links",
+        "{short} of {} hold less than {expected} bytes (the smallest {least}), because of sysctl \
+         fs.pipe-user-pages-soft or fs.pipe-max-size; raise these, or use fewer links",
         counted(all as usize, "pipe")
     );
     (short > 0).then_some(text)
@@ -59,8 +59,8 @@ fn shared_datagrams(planned: &SubExperiment, queues: &[KernelQueues]) -> Option<
     let is_shared = |one: &&KernelQueues| (one.side, one.kind) == (QueueSide::Follower, QueueKind::SharedDatagrams);
     let shared = queues.iter().filter(is_shared).map(|one| one.capacity).min().filter(|_| publishers > 1)?;
     let text = format!(
-        "{publishers} publishers share {} at the follower, by sysctl net.unix.max_dgram_qlen; one publisher has as many \
-         as its send buffer holds",
+        "{publishers} publishers share {} for messages at the follower (sysctl net.unix.max_dgram_qlen); a single \
+         publisher is limited only by its send buffer",
         counted(shared as usize, "place")
     );
     Some(text)
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(noted(&[pipes(65_536, 4)], 1, false), [""; 0]);
         assert_eq!(noted(&[pipes(4096, 4)], 1, true), [""; 0]);
         let some = noted(&[pipes(65_536, 4), pipes(8192, 2)], 1, false);
-        assert!(some[0].contains("2 of 6 pipes hold less than 65536 bytes, the least 8192"), "{some:?}");
+        assert!(some[0].contains("2 of 6 pipes hold less than 65536 bytes (the smallest 8192)"), "{some:?}");
         assert!(some[0].contains("fs.pipe-user-pages-soft"), "{some:?}");
         assert!(noted(&[pipes(8192, 2)], 1, false)[0].contains("2 of 2 pipes"));
         assert!(noted(&[pipes(131_072, 1), pipes(65_536, 1)], 1, true)[0].contains("1 of 2 pipes"));

@@ -21,7 +21,7 @@ fn resumed(manifest: &Manifest) -> Option<Note> {
     let (times, more) = (counted(manifest.resumptions.len(), "time"), last.rest.len().saturating_sub(NAMED));
     let of = last.rest[..last.rest.len().min(NAMED)].join(", ");
     let of = if more == 0 { of } else { format!("{of}, and {more} more (manifest.json)") };
-    let text = format!("RESUMED {times}, the last time at {} with {of}: these were measured later", last.at);
+    let text = format!("RESUMED {times}, the last time at {}; measured then: {of}", last.at);
     Some(Note::new(Severity::Warning, "resumed", None, text))
 }
 
@@ -52,15 +52,15 @@ pub fn of_run(side: &MeasuredSide<'_>, of_trials: Vec<Note>) -> Vec<Note> {
     all.extend(of_trials);
     let mut cells = subs.iter().flat_map(|sub| &sub.results).flat_map(|result| &result.cells);
     if cells.any(|cell| cell.from_histogram) {
-        let text = "raw samples were not kept: figures come from histograms of three digits";
+        let text = "raw samples were not kept, so figures come from histograms with three digits";
         all.push(info(notes::HISTOGRAMS)(text.to_owned()));
     }
     let disturbed: Vec<&str> =
         plan.sub_experiments.iter().filter(|sub| sub.is_disturbed()).map(|sub| sub.name.as_str()).collect();
     if !disturbed.is_empty() {
         let text = format!(
-            "left out are {} of {}, which `tripmeter explain` disturbed by looking at them: {}; \
-             `tripmeter explain --from DIR` shows what was found",
+            "left out: {} of {}, which `tripmeter explain` slowed down by tracing: {}; see `tripmeter explain --from \
+             DIR`",
             disturbed.len(),
             counted(plan.sub_experiments.len(), "sub-experiment"),
             disturbed.join(", ")

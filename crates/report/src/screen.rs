@@ -47,7 +47,7 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
         let mut cells = subs.iter().flat_map(|sub| &sub.results).flat_map(|result| &result.cells);
         let is_withheld = !manifest.environment.hosts.is_empty() && cells.any(|cell| cell.samples > 0);
         let text = if is_withheld {
-            "No latency can be told; --wide shows counts and rates."
+            "There is no latency to show; --wide shows counts and rates."
         } else {
             "Nothing was measured."
         };
@@ -98,10 +98,10 @@ shm/ring                   0.065 0.130 0.035 0.070 0.040 0.080 floor
 iceoryx2/publish-subscribe 0.516  1.03 0.516  1.03 0.516  1.03 ×11.5 ▇▇▇▇▇
 uds/stream                  5.16  10.3  20.0  40.0     -     -  ×213 ▇▇▇▇▇▇▇▇▇▇
 
-without the floor, at 1k: iceoryx2/publish-subscribe was measured fastest: p50
-  0.516 µs, next uds/stream ×9.99 (one round, no interval); at 64k:
-  iceoryx2/publish-subscribe was measured fastest: p50 0.516 µs, next uds/stream
-  ×38.8 (one round, no interval); for intervals: --rounds 6
+Floor aside, at 1k: iceoryx2/publish-subscribe was fastest, p50 0.516 µs;
+  uds/stream is 9.99 times slower (one round, no interval). At 64k:
+  iceoryx2/publish-subscribe was fastest, p50 0.516 µs; uds/stream is 38.8 times
+  slower (one round, no interval). Use --rounds 6 for confidence intervals.
 
 path proofs: 3 ok
 
@@ -175,8 +175,8 @@ uds at 64k: 2 lost
         let expected = "\
 path proofs: 1 ok
 
-* udp at 64: no message arrived intact and in time: 200 lost; the exit code is
-  75 then (--allow-loss)
+* udp at 64: no message arrived intact and in time: 200 lost; exit code 75,
+  unless --allow-loss is given
 ";
         assert_eq!(text(&manifest), expected);
     }
@@ -269,7 +269,7 @@ path proofs: 1 ok
         };
         let one = missed(&manifest);
         assert!(
-            one.contains(" ! uds at 1k, 1000 /s: RATE MISSED: 990 messages /s were sent, 0 of 1000 messages "),
+            one.contains(" ! uds at 1k, 1000 /s: RATE MISSED: 990 messages /s were sent; 0 of 1000 messages "),
             "{one}"
         );
         let trial = fixture::trial_of(&mut manifest, 0);
@@ -303,7 +303,7 @@ path proofs: 1 ok
         trial.put_counts(&Stream::all(), &counts, true);
         manifest.sub_experiments[0].cells[0].trials[0] = trial;
         let page = fixture::text(&screen(&manifest, true));
-        assert!(page.contains("* uds at 1k: no call succeeded: 10 timed out; the exit code is 75"), "{page}");
+        assert!(page.contains("* uds at 1k: no call succeeded: 10 timed out; exit code 75"), "{page}");
         assert_eq!(page.matches("uds at 1k").count(), 1, "{page}");
         assert!(!page.contains(" lost") && !page.contains("damaged"), "{page}");
     }

@@ -4,7 +4,7 @@
 use crate::document::{Note, Severity};
 use crate::labels::offered;
 use crate::merged::Merged;
-use crate::number::{counted, fixed, micros, signed};
+use crate::number::{counted, fixed, micros};
 use std::collections::BTreeSet;
 use tripmeter_analysis::series::{drifts, has_modes, is_correlated, warm_up_changes};
 use tripmeter_analysis::{MetricTable, Row};
@@ -50,7 +50,7 @@ pub fn notes_of(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Note
     notes
 }
 
-pub const KIND: &str = "samples in their order";
+pub const KIND: &str = "stability over time";
 
 /// One series of a figure.
 struct Audited<'a> {
@@ -106,13 +106,12 @@ fn of_rounds(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
             let (low, high) = (micros(groups.lower_median), micros(groups.upper_median));
             let (lower, upper) = (groups.lower_count, groups.upper_count);
             lines.push(format!(
-                "{place}: the rounds have two modes, {low} µs in {lower} and {high} µs in {upper} of them: the median of \
-                 {kind} over rounds is of either"
+                "{place}: the rounds fall into two groups, {lower} at {low} µs and {upper} at {high} µs; the median of \
+                 {kind} may fall in either"
             ));
         }
         if let Some(change) = drift_of_rounds(medians.values) {
-            let change = signed(change * 100.0, 0);
-            lines.push(format!("{place}: the median of {kind} drifted by {change} % from the first round to the last"));
+            lines.push(format!("{place}: the median of {kind} {} from the first round to the last", moved(change)));
         }
     }
     lines
@@ -144,22 +143,28 @@ fn line(sub: &Merged<'_>, place: &str, audited: Vec<Audited<'_>>) -> Option<Stri
 fn modes(series: &Series) -> Option<String> {
     let found = has_modes(series)?;
     let (low, high, share) = (micros(found.lower_ns), micros(found.upper_ns), fixed(found.upper_share * 100.0, 0));
-    Some(format!("two modes, {low} and {high} µs, {share} % of the samples in the upper one: the median is of either"))
+    Some(format!("two peaks, at {low} and {high} µs ({share} % in the upper), so the median may fall in either"))
 }
 
 fn drift(series: &Series) -> Option<String> {
-    let found = drifts(series)?;
-    Some(format!("the median drifted by {} % from begin to end", signed(found.change * 100.0, 0)))
+    Some(format!("the median {} from start to finish", moved(drifts(series)?.change)))
+}
+
+/// A change as `rose 5 %` or `fell 5 %`.
+pub fn moved(change: f64) -> String {
+    format!("{} {} %", if change < 0.0 { "fell" } else { "rose" }, fixed(change.abs() * 100.0, 0))
 }
 
 fn warm_up(series: &Series) -> Option<String> {
     let (changes, warm_up) = (warm_up_changes(series), series.warm_up?);
     let figures = [warm_up.mean_ns, warm_up.median_ns, warm_up.p99_ns];
     let changed = FIGURES.iter().zip(figures).zip(changes).filter(|(_, changes)| *changes);
-    let changed: Vec<String> =
-        changed.map(|((name, [all, rest]), _)| format!("{name} {} -> {} µs", micros(all), micros(rest))).collect();
+    let changed: Vec<String> = changed
+        .map(|((name, [all, rest]), _)| format!("{name} {} instead of {} µs", micros(rest), micros(all)))
+        .collect();
     let (samples, changed_text) = (warm_up.samples, changed.join(", "));
-    (!changed.is_empty()).then(|| format!("without its first {samples} samples (warm-up by MSER-5) {changed_text}"))
+    (!changed.is_empty())
+        .then(|| format!("the first {samples} samples look like warm-up (MSER-5): without them, {changed_text}"))
 }
 
 fn correlation(series: &Series) -> Option<String> {
@@ -168,8 +173,8 @@ fn correlation(series: &Series) -> Option<String> {
     let bound = if found.is_complete { "" } else { "at most " };
     let wider = (samples as f64 / worth).sqrt();
     Some(format!(
-        "autocorrelated: {samples} samples are worth {bound}{worth:.0}, so intervals within the run should be {wider:.1} \
-         times as wide"
+        "neighbouring samples depend on each other, so {samples} carry {bound}as much information as {worth:.0}: widen \
+         intervals within the run by a factor of {wider:.1}"
     ))
 }
 
@@ -207,10 +212,11 @@ mod tests {
         add(&mut manifest, "mq", "mq/queue", &[1024]);
         result(&mut manifest, "mq", 1, &[(1024, 1000.0)]);
         trial_of(&mut manifest, 0).put_series(&Stream::all(), Figure::RttHalf, Some(series()));
-        let line = "mq at 1k: two modes, 0.900 and 1.800 µs, 30 % of the samples in the upper one: the median is of either; \
-                    the median drifted by -12 % from begin to end; without its first 300 samples (warm-up by MSER-5) mean \
-                    1.200 -> 1.000 µs, p99 9.000 -> 2.000 µs; autocorrelated: 10000 samples are worth 400, so intervals \
-                    within the run should be 5.0 times as wide\n";
+        let line = "mq at 1k: two peaks, at 0.900 and 1.800 µs (30 % in the upper), so the median may fall in either; \
+                    the median fell 12 % from start to finish; the first 300 samples look like warm-up (MSER-5): \
+                    without them, mean 1.000 instead of 1.200 µs, p99 2.000 instead of 9.000 µs; neighbouring samples \
+                    depend on each other, so 10000 carry as much information as 400: widen intervals within the run by \
+                    a factor of 5.0\n";
         assert!(all(&manifest).contains(line), "{}", all(&manifest));
         let text = Text { is_unwrapped: true, ..Text::default() }.render(&iceperf(&manifest));
         assert!(text.contains(line), "{text}");
@@ -219,7 +225,7 @@ mod tests {
         result(&mut manifest, "mq", 2, &[(1024, 1000.0)]);
         trial_of(&mut manifest, 1).put_series(&Stream::all(), Figure::RttHalf, Some(steady));
         let text = all(&manifest);
-        assert!(text.contains("begin to end (in 2 of 2 rounds); without its first 300"), "{text}");
+        assert!(text.contains("start to finish (in 2 of 2 rounds); the first 300"), "{text}");
     }
 
     #[test]
@@ -235,8 +241,8 @@ mod tests {
                 &[(1024, if round % 2 == 0 { 1000.0 } else { 2000.0 } + f64::from(round))],
             );
         }
-        let line = "mq at 1k: the rounds have two modes, 1.006 µs in 5 and 2.005 µs in 5 of them: the median of rtt_half \
-                    over rounds is of either\n";
+        let line = "mq at 1k: the rounds fall into two groups, 5 at 1.006 µs and 5 at 2.005 µs; the median of rtt_half \
+                    may fall in either\n";
         assert!(all(&manifest).contains(line), "{}", all(&manifest));
     }
 
@@ -249,7 +255,7 @@ mod tests {
         for (client, series) in (0..).zip([steady.clone(), drifting.clone(), steady, drifting]) {
             trial_of(&mut manifest, 0).put_series(&Stream::client(client), Figure::ServiceRtt, Some(series));
         }
-        let line = "grpc at 1k, 1000 /s, service time: the median drifted by -12 % from begin to end (client 1, 2 of 4 \
+        let line = "grpc at 1k, 1000 /s, service time: the median fell 12 % from start to finish (client 1, 2 of 4 \
                     clients)\n";
         assert!(all(&manifest).contains(line), "{}", all(&manifest));
     }
@@ -259,7 +265,7 @@ mod tests {
         let mut manifest = fixture::played();
         let drifting = Series { warm_up: None, autocorrelation: None, modes: None, ..series() };
         trial_of(&mut manifest, 0).put_series(&Stream::topic("/switch"), Figure::Service, Some(drifting));
-        let line = "uds_channel, topic '/switch', service time: the median drifted by -12 % from begin to end\n";
+        let line = "uds_channel, topic '/switch', service time: the median fell 12 % from start to finish\n";
         assert!(all(&manifest).contains(line), "{}", all(&manifest));
     }
 
@@ -268,6 +274,6 @@ mod tests {
         let mut manifest = fixture::manifest();
         fixture::add_logger(&mut manifest, "w", "write/file", &[(32, 500.0)]);
         trial_of(&mut manifest, 0).put_series(&Stream::all(), Figure::Call, Some(series()));
-        assert!(all(&manifest).contains("w at 32: two modes, 0.900 and 1.800 µs"), "{}", all(&manifest));
+        assert!(all(&manifest).contains("w at 32: two peaks, at 0.900 and 1.800 µs"), "{}", all(&manifest));
     }
 }

@@ -162,7 +162,7 @@ fn clocks(other: &HostLook) -> String {
         }
         (None, why) => {
             let why = why.as_deref().unwrap_or("it was not asked");
-            format!("The time of day of '{}' is not known: {why}.", other.to)
+            format!("The time of day of '{}' is unknown: {why}.", other.to)
         }
     }
 }

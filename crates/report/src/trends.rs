@@ -47,7 +47,7 @@ pub fn trends(input: &Trends<'_>) -> Document {
     let mut breaks = input.history.changes_of_machine();
     breaks.extend(input.other_plans.iter().cloned());
     if !breaks.is_empty() {
-        blocks.extend([heading("environment", "What was measured otherwise"), Block::Text(breaks.join("\n"))]);
+        blocks.extend([heading("environment", "What was measured differently"), Block::Text(breaks.join("\n"))]);
     }
     blocks.extend([heading("runs", "Experiments"), Block::Table(runs(input))]);
     Document { blocks }
@@ -58,7 +58,7 @@ fn answer(input: &Trends<'_>) -> String {
     let experiments = counted(input.history.experiments.len(), "experiment");
     let looked = format!("{} over {experiments}", counted(input.series, "figure"));
     if new.is_empty() && input.reach.most() < input.reach.step {
-        return format!("{looked} are too few to see a change.");
+        return format!("{looked}: too few to see a change.");
     }
     if new.is_empty() {
         return format!("No new step or slow drift is seen in {looked}.");
@@ -134,7 +134,7 @@ fn chart(input: &Trends<'_>, group: &[&HistorySeries]) -> Chart {
     let reading = match new {
         0 if most < input.reach.step => {
             let (there, needed) = (counted(most, "experiment"), input.reach.step);
-            format!("No change can be seen in {there} of one environment; a step needs {needed}.")
+            format!("Too little history: {there} on one machine; detecting a step takes {needed}.")
         }
         0 => "No new change is seen.".to_owned(),
         _ => format!("{} that {} not known.", counted(new, "change"), if new == 1 { "is" } else { "are" }),
@@ -263,15 +263,12 @@ mod tests {
             links: &[],
         });
         let text = crate::fixture::text(&page);
-        assert!(text.contains("2 figures over 3 experiments are too few to see a change."), "{text}");
-        assert!(
-            text.contains("a step needs 6 experiments of one environment") && text.contains("there are 2."),
-            "{text}"
-        );
+        assert!(text.contains("2 figures over 3 experiments: too few to see a change."), "{text}");
+        assert!(text.contains("detecting a step takes 6 experiments") && text.contains("There are 2."), "{text}");
         assert!(text.contains("'tcp' has no figures in 1 of 3 experiments: 'one'"), "{text}");
         let readings: Vec<&str> = page.charts().map(|chart| chart.reading.as_str()).collect();
         let expected = ["2 experiments", "1 experiment"]
-            .map(|there| format!("No change can be seen in {there} of one environment; a step needs 6."));
+            .map(|there| format!("Too little history: {there} on one machine; detecting a step takes 6."));
         assert_eq!(readings, expected);
     }
 }

@@ -58,12 +58,21 @@ impl Value {
 
     /// A ratio as `×7.9 (7.2 to 8.4)`, or that there is no interval.
     pub fn as_ratio(self) -> String {
+        format!("×{} ({})", Digits::Significant(3).write(self.value), self.interval_text())
+    }
+
+    /// A ratio as `7.9 times slower (7.2 to 8.4)`, or that there is no interval.
+    pub fn as_slower(self) -> String {
+        format!("{} times slower ({})", Digits::Significant(3).write(self.value), self.interval_text())
+    }
+
+    fn interval_text(self) -> String {
         let digits = |value: f64| Digits::Significant(3).write(value);
         match self.interval {
-            Some(Interval { low, high }) => format!("×{} ({} to {})", digits(self.value), digits(low), digits(high)),
-            None if self.rounds == 1 => format!("×{} (one round, no interval)", digits(self.value)),
-            None if self.rounds as u64 >= fewest_pairs(ALPHA) => format!("×{} (without a bound)", digits(self.value)),
-            None => format!("×{} ({} rounds, too few for an interval)", digits(self.value), self.rounds),
+            Some(Interval { low, high }) => format!("{} to {}", digits(low), digits(high)),
+            None if self.rounds == 1 => "one round, no interval".to_owned(),
+            None if self.rounds as u64 >= fewest_pairs(ALPHA) => "without a bound".to_owned(),
+            None => format!("{} rounds, too few for an interval", self.rounds),
         }
     }
 }

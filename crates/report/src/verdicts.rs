@@ -1,7 +1,7 @@
 //! Figures by address in tables, and comparisons of several runs with their verdicts.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
-use crate::number::{counted, per_cent, signed, significant};
+use crate::number::{counted, per_cent, significant};
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Unit};
@@ -145,16 +145,16 @@ pub fn page<'a>(
 pub fn legend(question: &Question, sides: [&str; 2], has_intervals: bool) -> String {
     let [reference, result] = sides;
     let (estimate, interval, unit) = match question.layout {
-        Layout::Paired => ("of pairs of runs", "below it: its interval, exact", "pairs"),
-        Layout::Independent => ("of all pairs of runs", "interval: exact", "runs of either side"),
+        Layout::Paired => ("pairs of runs", "below the ratio", "pairs"),
+        Layout::Independent => ("all pairs of runs", "interval", "runs"),
     };
-    let and_interval = if has_intervals { ", and its interval at 95 %" } else { "" };
+    let and_interval = if has_intervals { ", with its 95 % confidence interval" } else { "" };
     format!(
-        "{reference}, {result}: median over runs of the figure, times in µs{and_interval}. k = 1024 bytes.\n\
-         ratio: {result} / {reference}, the Hodges-Lehmann estimate {estimate}, not the quotient of both medians.\n\
-         {interval}, of ranks, as wide as the number of comparisons asks for.\n\
-         p: of no change beyond the margin, adjusted for the number of comparisons.\n\
-         seen from: the smallest increase that so many {unit} show with a probability of {}; - = too few to show any, or 0 in a run.\n",
+        "{reference}, {result}: median of the figure over runs, times in µs{and_interval}. k = 1024 bytes.\n\
+         ratio: {result} / {reference}, the Hodges-Lehmann estimate over {estimate}, not the quotient of the medians.\n\
+         {interval}: exact confidence interval of the ratio, from ranks, widened for the number of comparisons.\n\
+         p: p-value of the test that the change is within the margin, corrected for multiple comparisons.\n\
+         detectable: the smallest slowdown that this many {unit} would detect {} of the time; - = too few {unit}, or 0 in a run.\n",
         percent(question.power)
     )
 }
@@ -169,7 +169,7 @@ pub fn table(title: &str, all: &[JudgedFigure], sides: [&str; 2]) -> Table {
         Column::numbers("ratio", "ratio", "", Digits::Fixed(3), ""),
         Column { is_ratio: true, ..Column::numbers("interval", "interval", "", Digits::Fixed(3), "") },
     ]);
-    let seen_from = Column::numbers("seen_from_percent", "seen from", "", Digits::Change, "");
+    let seen_from = Column::numbers("seen_from_percent", "detectable", "", Digits::Change, "");
     let row = |one: &JudgedFigure| {
         let runs = one.comparison.runs;
         let cells = address_cells(&one.address).into_iter().chain([
@@ -203,8 +203,8 @@ pub fn table_of_pairs(all: &[JudgedFigure], sides: [&str; 2], has_intervals: boo
         Column { is_ratio: true, has_intervals: true, ..ratio },
     ]);
     let seen_from = Column {
-        narrow_head: Some("seen\nfrom %".to_owned()),
-        ..Column::numbers("seen_from_percent", "seen from", "%", Digits::Signed, "")
+        narrow_head: Some("detect-\nable %".to_owned()),
+        ..Column::numbers("seen_from_percent", "detectable", "%", Digits::Signed, "")
     };
     let row = |one: &JudgedFigure| {
         let judged = &one.comparison.judged;
@@ -255,12 +255,12 @@ pub fn summary(all: &[JudgedFigure], question: &Question, effect: f64) -> String
     let counts: Vec<String> = kinds.map(|kind| format!("{} {}", count(kind), kind.name())).into();
     let wrong = match question.control {
         Control::Fdr(rate) => {
-            format!("at most {} of changes called are expected to be wrong", percent(rate))
+            format!("Of the changes reported, at most {} are expected to be false alarms", percent(rate))
         }
-        Control::Fwer(rate) => format!("a single wrong verdict has a probability of at most {}", percent(rate)),
+        Control::Fwer(rate) => format!("The probability of even one false alarm is at most {}", percent(rate)),
     };
     let margin = percent(question.margin);
-    format!("{}; margin {margin}; {wrong}\n", counts.join(", ")) + &blindness(all, question, effect) + &clocks(all)
+    format!("{}; margin {margin}. {wrong}.\n", counts.join(", ")) + &blindness(all, question, effect) + &clocks(all)
 }
 
 /// Where the quotient of two medians is outside the interval of the ratio beside them: a quotient of runs that fall into
@@ -277,8 +277,8 @@ pub fn modes(all: &[JudgedFigure], sides: [&str; 2]) -> Vec<Note> {
         let ([reference, result], place, name) = (sides, one.address.place(), one.address.name());
         let (quotient, ratio) = (significant(quotient, 3, 3), significant(one.comparison.judged.ratio, 3, 3));
         let text = format!(
-            "{name} at {place}: the medians are {quotient} apart ({result} / {reference}), and the ratio of runs is \
-             {ratio}: runs fall into modes, and the verdict is of the ratio"
+            "{name} at {place}: {result} / {reference} is {quotient} by the medians, but {ratio} by the runs, because \
+             runs fall into two groups; the verdict uses the latter"
         );
         Some(Note::new(Severity::Warning, "medians and ratio differ", None, text))
     };
@@ -293,7 +293,7 @@ fn clocks(all: &[JudgedFigure]) -> String {
         return String::new();
     }
     let most = significant(most_ns / 1e3, 3, 3);
-    format!("two clocks put latencies off by up to {most} µs: intervals and verdicts hold that\n")
+    format!("two clocks add an error of up to {most} µs to latencies; intervals and verdicts include it\n")
 }
 
 /// A line if a change of that size may have been missed.
@@ -308,13 +308,15 @@ fn blindness(all: &[JudgedFigure], question: &Question, effect: f64) -> String {
         return String::new();
     }
     let Some((hardest, needed)) = JudgedFigure::hardest(all, question, effect) else { return String::new() };
-    let runs = if question.layout == Layout::Paired { "pairs" } else { "runs of either side" };
-    let needed = needed.map_or("more than a million".to_owned(), |needed| needed.to_string());
+    let runs = if question.layout == Layout::Paired { "pairs" } else { "runs of each side" };
+    let needed = needed.map_or("more than a million".to_owned(), |needed| format!("about {needed}"));
+    let able = able().count();
     format!(
-        "not enough for {} %: {} of {} comparisons show it with a probability of {}; all of them would with {needed} {runs} (most for {} {})\n",
-        signed(effect * 100.0, 1),
-        seen,
-        able().count(),
+        "Too noisy to detect a {} slowdown in {} of {}. To detect it in all with {} probability, {needed} {runs} are \
+         needed (for {} {}).\n",
+        percent(effect),
+        able - seen,
+        counted(able, "figure"),
         percent(question.power),
         hardest.address.name(),
         hardest.address.at()

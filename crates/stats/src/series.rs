@@ -22,13 +22,13 @@ const TAIL: f64 = 0.025;
 /// The audit of a series of samples, in the order of their measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
-    /// One sample of so many was looked at.
+    /// One of this many samples was examined.
     pub every: u64,
-    /// Samples that were looked at.
+    /// Samples that were examined.
     pub samples: u64,
     /// Where a warm-up ends, by MSER-5.
     pub warm_up: Option<WarmUp>,
-    /// How much a sample is like those before it, by the first 16,384 of them; absent if all are equal.
+    /// Autocorrelation of the first 16,384 samples; absent if all are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autocorrelation: Option<Correlation>,
     /// Whether samples get slower or faster.
@@ -37,14 +37,14 @@ pub struct Series {
     pub modes: Option<Modes>,
 }
 
-/// What MSER-5 would drop from the beginning, and the figures of the rest.
+/// What MSER-5 would drop at the beginning, and the figures of the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WarmUp {
     /// Samples before the point.
     pub samples: u64,
-    /// Whether the point lies in the first half; if not, it means nothing.
+    /// Whether the point lies in the first half; if not, it is meaningless.
     pub is_reliable: bool,
-    /// Mean of those looked at, in nanoseconds: all, and without the samples before the point.
+    /// Mean of those examined, in nanoseconds: of all, and without the samples before the point.
     pub mean_ns: [f64; 2],
     /// Their median: of all, and without the samples before the point.
     pub median_ns: [f64; 2],
@@ -59,7 +59,7 @@ pub struct Correlation {
     pub lag_1: f64,
     /// How many independent samples all samples are worth for a mean.
     pub effective_samples: f64,
-    /// Whether correlation dies out within 100 samples; if not, the number is too large.
+    /// Whether the correlation vanishes within 100 samples; if not, the number is too large.
     pub is_complete: bool,
 }
 

@@ -69,6 +69,17 @@ impl From<tripmeter_engine::RunError> for CliError {
     }
 }
 
+/// Usage error in one line.
+pub fn in_one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let told = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let told = told.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    // Other tips are kept; the one about `--` does not help here.
+    let told = told.filter(|line| !line.starts_with("tip: to pass"));
+    let line = told.collect::<Vec<_>>().join("; ").replace(":;", ":");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

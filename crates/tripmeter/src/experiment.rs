@@ -31,7 +31,7 @@ pub fn registry_with(first: &[PathBuf], plugins: &[PathBuf], prober: Prober) -> 
 /// File of this program, from which workers and probing processes are started.
 pub fn program() -> Result<PathBuf, CliError> {
     std::env::current_exe()
-        .map_err(|error| CliError::new(exit::SOFTWARE, format!("cannot tell the path of this program: {error}")))
+        .map_err(|error| CliError::new(exit::SOFTWARE, format!("the path of this program is unknown: {error}")))
 }
 
 /// Program that writes Parquet, if the plan needs it. Fails if there is none of this version next to the plugins.
@@ -59,13 +59,14 @@ pub fn parquet_program(program: &Path, what: &str, instead: &str) -> Result<Path
     }
     let text = match other {
         Some((file, version)) => format!(
-            "{what} needs {name} of version {VERSION}, which this program is of, and '{}' is of {}; `tripmeter install \
-             parquet` renews it, or {instead}",
+            "{what} needs {name} of version {VERSION}, as this program, but '{}' has {}; update it with `tripmeter \
+             install parquet`, or {instead}",
             file.display(),
-            version.map_or("an older one, which it does not tell".to_owned(), |version| format!("version {version}"))
+            version.map_or("an older one".to_owned(), |version| format!("version {version}"))
         ),
         None => format!(
-            "{what} needs {name}, which is in no folder of plugins; `tripmeter install parquet` gets it, or {instead}"
+            "{what} needs {name}, which is not in any plugin folder; install it with `tripmeter install parquet`, or \
+             {instead}"
         ),
     };
     Err(CliError::new(exit::UNAVAILABLE, text))
@@ -94,7 +95,8 @@ fn search_folders(program: &Path) -> Vec<PathBuf> {
         Err(why) => {
             let folder = folder.display();
             output::say(&format!(
-                "tripmeter: transports in '{folder}' are left out: {why}; if they are meant, name it in TRIPMETER_TRANSPORTS"
+                "tripmeter: transports in '{folder}' are left out: {why}; if you trust them, name the folder in \
+                 TRIPMETER_TRANSPORTS"
             ));
             None
         }
@@ -220,11 +222,11 @@ fn no_experiments(transports: &[String], registry: &Registry) -> Result<(), CliE
     match transports.iter().find(|name| is_preset(name) || is_file(name)) {
         Some(name) if is_recording(name) => {
             let text =
-                format!("'{name}' is a recording and no transport; `tripmeter replay {name} TRANSPORT` plays it");
+                format!("'{name}' is a recording, not a transport; play it with `tripmeter replay {name} TRANSPORT`");
             Err(CliError::new(exit::USAGE, text))
         }
         Some(name) => {
-            let text = format!("'{name}' is an experiment and no transport; `tripmeter run {name}` runs it");
+            let text = format!("'{name}' is an experiment, not a transport; run it with `tripmeter run {name}`");
             Err(CliError::new(exit::USAGE, text))
         }
         None => Ok(()),
@@ -239,8 +241,8 @@ pub fn text(
     open: impl FnOnce(&Experiment) -> Result<Recording, CliError>,
 ) -> Result<String, CliError> {
     if [args.measuring.leader_cpu, args.measuring.follower_cpu].contains(&Some(Cpu::Any)) {
-        let text = "experiment files name CPUs and cannot leave one to the kernel, so this one cannot be printed; leave \
-                    `none` out";
+        let text = "an experiment file cannot leave a CPU to the kernel, so this one cannot be printed; leave `none` \
+                    out";
         return Err(CliError::new(exit::USAGE, text));
     }
     let (mut experiment, plan) = resolved(args, registry, open)?;

@@ -10,7 +10,7 @@ use tripmeter_model::{exit, printable};
 pub fn read(folder: &Path) -> Result<Explanation, CliError> {
     let file = folder.join(FILE);
     let bytes = tripmeter_model::file::read(&file, MOST_BYTES).map_err(|error| {
-        let text = format!("{error}; `tripmeter explain -o DIR` makes one");
+        let text = format!("{error}; make one with `tripmeter explain -o DIR`");
         CliError::new(error.exit_code(), text)
     })?;
     let not_one = |error: &dyn std::fmt::Display| {

@@ -77,10 +77,10 @@ impl Live {
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, String> {
         if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-            return Err("standard input and standard error are no terminal".to_owned());
+            return Err("standard input and standard error are not a terminal".to_owned());
         }
         if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
-            return Err("TERM names no terminal that can show it".to_owned());
+            return Err("TERM names a terminal that cannot show it".to_owned());
         }
         // The call fails without job control, where no process is in the background.
         if tcgetpgrp(io::stderr()).is_ok_and(|foreground| foreground != getpgrp()) {

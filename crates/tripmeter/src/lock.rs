@@ -38,7 +38,7 @@ pub fn lock(folder: &FolderHandle, user: &str, flag: &str) -> Result<File, CliEr
         true => Ok(file),
         false => {
             let folder = folder.path().display();
-            let text = format!("another {user} uses '{folder}'; wait for it, or name another folder with {flag}");
+            let text = format!("another {user} is using '{folder}'; wait for it, or name another folder with {flag}");
             Err(CliError::new(exit::CANNOT_CREATE, text))
         }
     }

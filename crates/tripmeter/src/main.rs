@@ -27,6 +27,7 @@ use args::{Cli, Command};
 use clap::FromArgMatches;
 use clap::error::ErrorKind;
 use commands::run::run;
+use error::in_one_line;
 use std::process::ExitCode;
 use tripmeter_engine::os;
 use tripmeter_engine::worker::BuiltIn;
@@ -109,15 +110,4 @@ fn args_refused(error: &clap::Error) -> ExitCode {
     }
     output::say(&format!("tripmeter: {}; see --help", in_one_line(error)));
     ExitCode::from(exit::USAGE)
-}
-
-/// Usage error in one line.
-fn in_one_line(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    let told = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    let told = told.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
-    // Other tips are kept; the one about `--` does not help here.
-    let told = told.filter(|line| !line.starts_with("tip: to pass"));
-    let line = told.collect::<Vec<_>>().join("; ").replace(":;", ":");
-    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }

@@ -52,11 +52,11 @@ impl ManyRuns<'_> {
     pub fn make(mut self) -> Result<RunsOutcome, CliError> {
         let plan = &mut self.prepared.plan;
         if plan.rounds > 1 {
-            output::say(&format!("note: each run has one round, not the {} of the experiment", plan.rounds));
+            output::say(&format!("note: each run has one round; the {} of the experiment are ignored", plan.rounds));
             (plan.rounds, plan.keep_samples) = (1, None);
         }
         if plan.for_ns.take().is_some() {
-            output::say("note: each run has one round, whatever time the experiment asks for (--for)");
+            output::say("note: each run has one round; the experiment's time (--for) is ignored");
         }
         let folder = self.folder.map_or_else(|| beside(self.output), Path::to_owned);
         let taken = CommandFolder::take(&folder, "command", self.flag)?;
@@ -116,7 +116,7 @@ impl RunSeries<'_> {
             return Ok(false);
         }
         if let Some(why) = measured_nothing(&manifest) {
-            let text = format!("run {index} measured nothing: {why}; it is in '{}'", unfinished.display());
+            let text = format!("run {index} measured nothing: {why}; see '{}'", unfinished.display());
             return Err(CliError::new(exit::PARTIAL, text));
         }
         measured.check()?;
@@ -168,7 +168,7 @@ pub fn remove_unfinished(parent: &FolderHandle, name: &str) -> Result<(), CliErr
         |why: String| CliError::new(exit::CANNOT_CREATE, format!("'{}' cannot be removed: {why}", shown.display()));
     let has_just_begun = || holds_nothing(&folder).unwrap_or(false);
     if !metadata.is_dir() || !(is_results(&folder) || has_just_begun()) {
-        return Err(failed("it is not a run that was killed; remove it by hand".to_owned()));
+        return Err(failed("it is not a killed run; remove it by hand".to_owned()));
     }
     fs::remove_dir_all(&folder).map_err(|error| failed(error.to_string()))
 }

@@ -53,8 +53,8 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     {
         let (transport, count) = (&several.transport, several.workload.followers());
         let text = format!(
-            "transport '{transport}': {count} followers were asked for, but only 1 can be started by hand; ask for 1 \
-             (--followers), or leave --rendezvous out"
+            "transport '{transport}': {count} followers, but only 1 can be started by hand; use --followers 1, or \
+             leave --rendezvous out"
         );
         return Err(CliError::new(exit::USAGE, text));
     }
@@ -197,17 +197,18 @@ impl Prepared {
         let usage = |text: &str| Err(CliError::new(exit::USAGE, text));
         let opened = match (plan.recording.as_ref().filter(|before| before.has_file()), &args.recording[..]) {
             (None, []) => plan.recording.clone().map(recording::of_topics).transpose()?,
-            (None, _) => return usage("--recording: these results are of no recording; leave it out"),
+            (None, _) => return usage("--recording: these results were not made from a recording; leave it out"),
             (Some(before), []) => {
-                let several = if before.files.is_empty() { "" } else { "; once for each of several" };
-                let text = format!("these results are of a recording; name its file (--recording FILE{several})");
+                let several = if before.files.is_empty() { "" } else { "; once for each file" };
+                let text =
+                    format!("these results were made from a recording; name its file (--recording FILE{several})");
                 return usage(&text);
             }
             (Some(before), files) => {
                 let opened = recording::of_files(&recording::again(before, files), &stop, running.output.quiet)?;
                 if !recording::is_same(&opened.recording, before) {
                     let (file, before) = (files[0].display(), &before.file);
-                    let text = format!("'{file}' is another recording than '{before}' was");
+                    let text = format!("'{file}' is not the recording that '{before}' was");
                     return Err(CliError::new(exit::DATA, printable::line(&text)));
                 }
                 Some(opened)
@@ -215,7 +216,7 @@ impl Prepared {
         };
         plan.recording = opened.as_ref().map(|opened| opened.recording.clone());
         plan.missing.iter().for_each(|line| {
-            output::say(&format!("left out, and not in these results: {line}; a new run can measure it"));
+            output::say(&format!("left out, not in these results: {line}; a new run can measure it"));
         });
         let (strict, allowed) = (running.strict, running.allowed);
         Ok(Self {
@@ -339,7 +340,9 @@ fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
     let proofs = manifest.sub_experiments.iter().filter_map(|result| Some((result, result.path_proof.as_ref()?)));
     for (result, proof) in proofs.filter(|(_, proof)| proof.damaged > 0 && !allowed.allow_damage) {
         let (name, damaged) = (&result.name, counted(proof.damaged as usize, "message"));
-        lines.push(format!("{name}: {damaged} of its path proof came damaged; --allow-damage makes that no failure"));
+        lines.push(format!(
+            "{name}: {damaged} of its path proof came damaged; with --allow-damage this is not a failure"
+        ));
     }
     let cells = manifest.sub_experiments.iter().flat_map(|result| result.cells.iter().map(move |cell| (result, cell)));
     for (result, cell) in cells {
@@ -354,11 +357,11 @@ fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
             let sent = sent.fold(0, u64::saturating_add);
             let [noun, what] = if cell.is_of_calls() { ["call", "failed"] } else { ["message", "came damaged"] };
             let of = format!("{} of {} {what}", cell.damaged(), counted(sent as usize, noun));
-            lines.push(format!("{place}: {of}; --allow-damage makes that no failure"));
+            lines.push(format!("{place}: {of}; with --allow-damage this is not a failure"));
         }
         if cell.is_all_lost() && !allowed.allow_loss {
             let what = if cell.is_of_calls() { "no call succeeded" } else { "no message arrived intact and in time" };
-            lines.push(format!("{place}: {what}; --allow-loss makes that no failure"));
+            lines.push(format!("{place}: {what}; with --allow-loss this is not a failure"));
         }
     }
     lines

@@ -64,7 +64,7 @@ pub fn no_link(folder: &Path) -> Result<(), CliError> {
     // A trailing slash would follow the link.
     match folder.components().as_path().is_symlink() {
         true => {
-            let text = format!("'{}' is a link, and nothing is written through it; remove it", folder.display());
+            let text = format!("'{}' is a link, which is not followed for writing; remove it", folder.display());
             Err(CliError::new(exit::CANNOT_CREATE, text))
         }
         false => Ok(()),

@@ -94,7 +94,11 @@ impl<'a> Progress<'a> {
             bar.enable_steady_tick(Duration::from_secs(1));
         }
         let live = (shown == ProgressView::Live).then(|| Live::start(plan, &bar, stop)).and_then(|started| {
-            started.inspect_err(|why| output::say(&format!("note: no live view: {why}; a line for each payload"))).ok()
+            started
+                .inspect_err(|why| {
+                    output::say(&format!("note: no live view: {why}; printing a line for each payload instead"))
+                })
+                .ok()
         });
         let begin = Instant::now();
         Self { plan, shown, bar, live, done: 0, done_after: 0, begun: (begin, 0), end, running: None }

@@ -85,7 +85,7 @@ pub fn of_files(asked: &WrittenRecording, stop: &AtomicBool, quiet: bool) -> Res
         let one = scanned(file, bytes, &mut writer, stop, &bar)?;
         if let Some(known) = read.iter().position(|known| known.sha256 == one.sha256) {
             let text = format!(
-                "recording '{}' is the same as '{}', which is named too; name it once",
+                "recordings '{}' and '{}' are the same; name one of them",
                 file.display(),
                 files[known].display()
             );
@@ -114,12 +114,12 @@ fn check(speed: f64, part: &RecordedPart) -> Result<(), CliError> {
     }
     for (flag, seconds) in [("--from", part.from_s), ("--until", part.until_s)] {
         if let Some(seconds) = seconds.filter(|seconds| !(0.0..=LATEST_S).contains(seconds)) {
-            return wrong(format!("{seconds} seconds of a recording are outside 0 to {LATEST_S} ({flag})"));
+            return wrong(format!("{seconds} s is outside 0 to {LATEST_S} s ({flag})"));
         }
     }
     match (part.from_s.unwrap_or(0.0), part.until_s) {
         (from, Some(until)) if from >= until => wrong(format!(
-            "a part from {from} s until {until} s of the recording is empty; ask for an end after its begin (--from, --until)"
+            "the part from {from} s until {until} s of the recording is empty; it must end after its start (--from, --until)"
         )),
         _ => Ok(()),
     }
@@ -265,8 +265,8 @@ impl RecordingError {
             RecordingError::CutOff => CliError::new(
                 exit::DATA,
                 format!(
-                    "{place} is cut off: it ends after {bytes} bytes and {messages} messages, before its end mark; \
-                     `mcap recover` makes a whole file of what is there"
+                    "{place} is cut off: it ends after {bytes} bytes and {messages} messages, without an end mark; \
+                     `mcap recover` makes a complete file from what is there"
                 ),
             ),
             RecordingError::Wrong(why) => {

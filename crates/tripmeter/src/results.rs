@@ -107,7 +107,7 @@ fn of_database(folder: &Path) -> Result<Vec<NamedFolder>, CliError> {
     let (ours, others): (Vec<String>, Vec<String>) =
         contents.folders.into_iter().filter(|name| !is_hidden(name)).partition(|name| is_results(&folder.join(name)));
     if ours.is_empty() {
-        let text = format!("'{}' is no results folder, and holds none", folder.display());
+        let text = format!("'{}' is not a results folder, and has none in it", folder.display());
         return Err(CliError::new(exit::DATA, text));
     }
     let files = contents.others.into_iter().filter(|name| !is_hidden(name) && name != REPORT);

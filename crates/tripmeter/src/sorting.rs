@@ -21,7 +21,7 @@ impl SortArgs {
             return Ok(());
         }
         let (column, there) = (&sort.column, columns.join(", "));
-        Err(CliError::new(exit::USAGE, format!("no table has a column '{column}'; there are {there} (--sort)")))
+        Err(CliError::new(exit::USAGE, format!("no table has a column '{column}'; choose from {there} (--sort)")))
     }
 
     /// Sorts new results; an unknown column leaves them in their usual order, with a note.
@@ -34,7 +34,9 @@ impl SortArgs {
     /// Refuses `--sort` if no table is printed. Fails if both are given.
     pub fn refuse_with_json(&self, is_json: bool) -> Result<(), CliError> {
         match is_json && self.sort.is_some() {
-            true => Err(CliError::new(exit::USAGE, "--sort is of tables, which --json does not print; leave one out")),
+            true => {
+                Err(CliError::new(exit::USAGE, "--sort orders tables, but --json prints none; leave one of them out"))
+            }
             false => Ok(()),
         }
     }

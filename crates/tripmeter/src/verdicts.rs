@@ -114,7 +114,7 @@ pub fn of_check(checked: &ResultsCheck, strict: bool, exit_code: u8) -> VerdictD
     let distrust = checked.checked.iter().filter_map(|one| Some(trouble(Some(&one.name), one.distrust.clone()?, true)));
     let known = checked.checked.iter().flat_map(|one| known(&one.name, &one.notes));
     let without = checked.without_limits.iter().map(|name| trouble(Some(name), "it has no limits", strict));
-    let absent = checked.not_measured.iter().map(|name| trouble(Some(name), "it has limits and was not run", strict));
+    let absent = checked.not_measured.iter().map(|name| trouble(Some(name), "it has limits, but was not run", strict));
     let troubles = distrust.chain(known).chain(without).chain(absent).collect();
     VerdictDocument::new(JudgingCommand::Check, exit_code, rows, 0).with_troubles(troubles)
 }

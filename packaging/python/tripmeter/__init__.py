@@ -52,7 +52,7 @@ def load(folder: str | Path, frames: str = "pandas") -> Results:
     """Results of a run, as data frames of "pandas" or "polars"; either must be installed.
 
     Raises FormatError if the folder holds no results that this version reads. Frames raise it if their file is damaged, or
-    is no regular file: links in the folder are not followed.
+    is not a regular file: links in the folder are not followed.
     """
     if frames not in ("pandas", "polars"):
         raise ValueError(f"frames is {frames!r}; give 'pandas' or 'polars'")
@@ -79,7 +79,7 @@ class Results:
             raise FormatError(f"'{path}' is not JSON: {error}; it may be cut off") from error
         version = self.manifest.get("schema_version") if isinstance(self.manifest, dict) else None
         if version is None:
-            raise FormatError(f"'{path}' has no schema version, so it is none of tripmeter's")
+            raise FormatError(f"'{path}' has no schema version, so it is not from tripmeter")
         if str(version).split(".")[0] != SCHEMA:
             raise FormatError(f"'{folder}' has schema version {version}, this module reads {SCHEMA}.x")
         try:
@@ -102,12 +102,12 @@ class Results:
                     line = _json(text)
                     _check(line)
                 except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-                    raise FormatError(f"'{path}' line {number} is damaged, or not of tripmeter: {error!r}") from error
+                    raise FormatError(f"'{path}' line {number} is damaged, or not from tripmeter: {error!r}") from error
                 lines.append(line | {"line": number})
         states = self._states(lines)
         if len(states) < self._results:
             raise FormatError(f"'{path}' has {len(states)} sub-experiments, manifest.json says {self._results}; it is "
-                              "damaged, or was not copied with the manifest")
+                              "damaged, or not the one that belongs to the manifest")
         measured = [key[:2] for key in _last(lines)]
         for key, state in states.items():
             found, payloads = measured.count(key), state.get("payloads", 0)
@@ -353,7 +353,7 @@ def _check(line: Any) -> None:
                     raise TypeError(f"{figure} is {found!r}")
         wrong = [number for number in numbers if number is not None and type(number) not in (int, float)]
         if wrong:
-            raise TypeError(f"{wrong[0]!r} is no number")
+            raise TypeError(f"{wrong[0]!r} is not a number")
 
 
 def _last(lines: list[dict[str, Any]]) -> dict[tuple[str, int, int], dict[str, Any]]:

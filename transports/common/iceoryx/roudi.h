@@ -397,7 +397,7 @@ static inline int32_t roudi_check_name(const char *path, tm_error *error)
                        path, (uintmax_t)found.st_uid);
     }
     if (!S_ISREG(found.st_mode)) {
-        return tm_fail(error, TM_UNAVAILABLE, "'%s', which RouDi uses, is no file; remove it", path);
+        return tm_fail(error, TM_UNAVAILABLE, "'%s', which RouDi uses, is not a file; remove it", path);
     }
     return TM_OK;
 }

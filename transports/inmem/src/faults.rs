@@ -219,10 +219,9 @@ fn duration_ns(setting: &str, text: &str, duration: &str, limit_ns: u64) -> Resu
         "" if digits.bytes().all(|digit| digit == b'0') => Some(1),
         _ => None,
     };
-    let ns =
-        digits.parse::<u64>().ok().zip(unit_ns).ok_or_else(|| {
-            invalid(setting, text, &format!("'{duration}' is no duration in ns, us, ms or s, e.g. 50ms"))
-        })?;
+    let ns = digits.parse::<u64>().ok().zip(unit_ns).ok_or_else(|| {
+        invalid(setting, text, &format!("'{duration}' is not a duration in ns, us, ms or s, e.g. 50ms"))
+    })?;
     let ns = ns.0.checked_mul(ns.1).filter(|ns| *ns <= limit_ns);
     ns.ok_or_else(|| invalid(setting, text, &format!("'{duration}' is longer than {} s", limit_ns / 1_000_000_000)))
 }

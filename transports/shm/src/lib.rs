@@ -12,7 +12,7 @@ mod segment;
 
 pub use link::ShmLink;
 
-use segment::Geometry;
+use segment::{Geometry, MOST_FOLLOWERS};
 use std::io;
 use tripmeter_abi::{
     Description, Error, Limits, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Setting, Status, System,
@@ -20,9 +20,6 @@ use tripmeter_abi::{
 };
 
 const DEPTH: std::ops::RangeInclusive<u64> = 2..=1024;
-
-/// Most followers of a link: each has a byte in the front page, and its own words.
-const MOST_FOLLOWERS: u64 = 512;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shm;

@@ -1,7 +1,6 @@
 //! Shared segment of one link: a front page, then the chunks of both directions.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
-use crate::MOST_FOLLOWERS;
 use crate::ring::{Control, EventCount, HEAD_BYTES, Place};
 use std::ffi::CString;
 use std::io;
@@ -9,6 +8,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use tripmeter_abi::{Error, Result, Role, Status};
+
+/// Most followers of a link: each has a byte in the front page, and its own words.
+pub(crate) const MOST_FOLLOWERS: u64 = 512;
 
 const PAGE: u64 = 4096;
 const CACHE_LINE: u64 = 64;
@@ -127,7 +129,7 @@ impl Segment {
             .map_err(|error| Error::os(&format!("reading the size of shared memory '{name}'"), error))?
             .len();
         let foreign =
-            || Error::failed(format!("shared memory '{name}' ({length} bytes) is no segment of this version"));
+            || Error::failed(format!("shared memory '{name}' ({length} bytes) is not a segment of this version"));
         if length < PAGE {
             return Err(foreign());
         }
@@ -273,7 +275,7 @@ impl Drop for Segment {
 
 fn shm_name(name: &str) -> Result<CString> {
     CString::new(format!("/{name}"))
-        .map_err(|_| Error::new(Status::Invalid, format!("'{}' is no name of shared memory", name.escape_debug())))
+        .map_err(|_| Error::new(Status::Invalid, format!("'{}' is not a name of shared memory", name.escape_debug())))
 }
 
 /// Allocates the pages now, so that a full /dev/shm is an error here and not a fatal signal later.

@@ -77,7 +77,7 @@ impl TracingNode {
     fn appender(&self) -> Result<RollingFileAppender> {
         let file = self.options.log_file();
         let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
-            return Err(Error::new(Status::Invalid, format!("'{}' is no file's name", file.display())));
+            return Err(Error::new(Status::Invalid, format!("'{}' is not a file name", file.display())));
         };
         // Created here, because the appender panics if it cannot.
         OpenOptions::new().create(true).append(true).open(&file).map_err(|error| failed(&file, &error))?;

@@ -50,7 +50,7 @@ impl Deadline {
                 _ => return Err(Error::last_os(what)),
             }
         }
-        Err(Error::failed(format!("{what} did not come about within the time-out; is the peer running?")))
+        Err(Error::failed(format!("{what} timed out; is the peer running?")))
     }
 }
 

@@ -1,10 +1,10 @@
 //! Checks of other load on the CPUs during the experiment.
 
+use super::check::{MachineCheck, MachineObservations, Reading, percent, share};
 use super::counters::control_groups;
 use super::kernel::is_guest;
 use super::parse::TICK_NS;
 use super::root::Hidden;
-use super::{MachineCheck, MachineObservations, Reading, percent, share};
 use tripmeter_model::audit::{CheckInfo, Interrupts};
 use tripmeter_model::count::saturating_sum;
 
@@ -18,8 +18,8 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "steal",
             source: "/proc/stat: steal of the CPUs, difference",
-            limit: "warn above 1 % of the time, fail above 10 %",
-            fix: "measure where CPUs are not shared, or on hardware; no command here can fix it",
+            limit: "warns above 1 % of the time; fails above 10 %",
+            fix: "measure where CPUs are not shared, or on hardware; no command here can fix this",
         },
         read: steal,
     },
@@ -27,8 +27,8 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "pressure",
             source: "/proc/pressure/{cpu,memory,io}: some, difference",
-            limit: "warn if for more than 10 % of the time something waits for a CPU, or for 1 % for memory",
-            fix: "see who runs and stop it: top -b -n 1 | head -n 20",
+            limit: "warns if something waits for a CPU more than 10 % of the time, or for memory more than 1 %",
+            fix: "find out what runs, and stop it: top -b -n 1 | head -n 20",
         },
         read: pressure,
     },
@@ -36,7 +36,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "cgroup-throttling",
             source: "cpu.stat, cpu.max (cpu.cfs_quota_us) of the process's control groups, difference",
-            limit: "warn if a quota gives less than two CPUs, fail if it was used up",
+            limit: "warns if a quota allows less than two CPUs; fails if it was used up",
             fix: "sudo systemctl set-property --runtime UNIT CPUQuota= (docker: docker update --cpus 0 CONTAINER)",
         },
         read: throttling,
@@ -45,7 +45,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "interrupts",
             source: "/proc/interrupts of the CPUs, difference",
-            limit: "warn above 100 per second by devices",
+            limit: "warns above 100 per second from devices",
             fix: "for irq in /proc/irq/*/smp_affinity_list; do echo OTHERS | sudo tee $irq; done",
         },
         read: interrupts,
@@ -54,8 +54,8 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "load",
             source: "/proc/stat less our own time, and /proc/*/stat, difference",
-            limit: "warn if others use more than 10 % of a CPU, fail above half of all CPUs",
-            fix: "stop what else runs, or bind it elsewhere: taskset -pc OTHERS PID",
+            limit: "warns if others use more than 10 % of a CPU; fails above half of all CPUs",
+            fix: "stop other programs, or bind them elsewhere: taskset -pc OTHERS PID",
         },
         read: load,
     },
@@ -67,7 +67,7 @@ fn steal(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let most_ns = stolen.ok_or("/proc/stat does not show the CPUs")?.into_iter().max().unwrap_or(0);
     let never = || observed.root.parsed("proc/stat", steal_since_boot).is_ok_and(|ticks| ticks == 0);
     if is_guest(observed.root).unwrap_or(false) && never() {
-        return Err("the hypervisor has reported none since the start, and may not report any".to_owned());
+        return Err("the hypervisor has reported none since the start; it may never report any".to_owned());
     }
     let value = format!("{} of the time", percent(most_ns, activity.duration_ns));
     let share = if most_ns > BLUR_NS { share(most_ns, activity.duration_ns) } else { 0.0 };
@@ -103,11 +103,11 @@ fn throttling(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     // The root control group has no such file.
     let is_inside = observed.root.text("sys/fs/cgroup/cgroup.events").is_ok();
     let none =
-        if is_inside { "no quota; quotas of groups outside of the container are not visible here" } else { "no quota" };
+        if is_inside { "no quota; quotas of groups outside the container are not visible here" } else { "no quota" };
     let quota = least.map_or(none.to_owned(), |(cpus, name)| format!("quota of {cpus:.2} CPUs ({name})"));
     let is_enough = least.is_none_or(|(cpus, _)| cpus >= NEEDED_CPUS);
     let throttled = observed.activity().and_then(|activity| {
-        let throttled = activity.throttled.ok_or_else(|| format!("{quota}, but cpu.stat does not say"))?;
+        let throttled = activity.throttled.ok_or_else(|| format!("{quota}; whether it throttled is unknown"))?;
         Ok((throttled.periods, percent(throttled.time_ns, activity.duration_ns)))
     });
     match throttled {
@@ -134,7 +134,7 @@ fn interrupts(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
 
 fn load(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     if observed.by_hand {
-        return Err("a follower that is started by hand cannot be distinguished from others".to_owned());
+        return Err("a follower started by hand cannot be told apart from other programs".to_owned());
     }
     let activity = observed.activity()?;
     let duration_ns = activity.duration_ns;

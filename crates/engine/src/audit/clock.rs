@@ -1,7 +1,7 @@
 //! Checks of the clock, and of hiccups seen by it.
 
+use super::check::{Fix, MachineCheck, MachineObservations, Reading, percent, share};
 use super::root::Hidden;
-use super::{Fix, MachineCheck, MachineObservations, Reading, percent, share};
 use tripmeter_model::audit::{CheckInfo, Level};
 
 /// Check that needs a spin.
@@ -17,7 +17,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "clock-source",
             source: "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-            limit: "warn if tripmeter cannot use the CPU's counter, fail if the kernel asks a slow device",
+            limit: "warns if tripmeter cannot use the CPU's counter; fails if the kernel reads a slow device",
             fix: TAKE_TSC,
         },
         read: source,
@@ -26,7 +26,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "clock-cost",
             source: "measured: median time of a reading",
-            limit: "warn above 100 ns, fail above 1000 ns",
+            limit: "warns above 100 ns; fails above 1000 ns",
             fix: TAKE_TSC,
         },
         read: cost,
@@ -34,8 +34,8 @@ pub(super) const CHECKS: &[MachineCheck] = &[
     MachineCheck {
         info: CheckInfo {
             name: "clock-granularity",
-            source: "measured: smallest difference of two readings",
-            limit: "warn above 100 ns, fail above 1000 ns",
+            source: "measured: smallest difference between two readings",
+            limit: "warns above 100 ns; fails above 1000 ns",
             fix: TAKE_TSC,
         },
         read: granularity,
@@ -44,8 +44,8 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: HICCUPS,
             source: "measured: gaps above 1 µs in reading the clock on all of the CPUs at once",
-            limit: "warn above 1 ms, or 1 % of the time in all; fail above 10 % of the time",
-            fix: "fix what warns above; then boot with isolcpus=CPUS nohz_full=CPUS rcu_nocbs=CPUS",
+            limit: "warns above 1 ms, or 1 % of the time in all; fails above 10 % of the time",
+            fix: "fix the warnings above; then boot with isolcpus=CPUS nohz_full=CPUS rcu_nocbs=CPUS",
         },
         read: hiccups,
     },
@@ -67,9 +67,9 @@ fn feasible(observed: &MachineObservations<'_>, reading: Reading) -> Reading {
     let offered = observed.root.text(OFFERED).unwrap_or_default();
     let fix = match observed.root.text(SOURCE) {
         _ if reading.fix == Fix::None => return reading,
-        Ok(taken) if taken == "tsc" => "measure on hardware: the kernel has taken tsc already".to_owned(),
+        Ok(taken) if taken == "tsc" => "measure on hardware: the kernel already uses tsc".to_owned(),
         _ if offered.is_empty() || offered.split_whitespace().any(|source| source == "tsc") => return reading,
-        _ => format!("measure on hardware with a steady tsc: the kernel offers {offered} only"),
+        _ => format!("measure on hardware with a steady tsc: the kernel offers only {offered}"),
     };
     reading.fixed_by(fix)
 }

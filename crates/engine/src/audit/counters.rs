@@ -195,7 +195,7 @@ fn control_group(root: &Root, folder: String) -> Option<ControlGroup> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tree;
+    use super::super::check::tree;
     use super::*;
 
     #[test]

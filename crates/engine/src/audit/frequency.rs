@@ -1,7 +1,7 @@
 //! Checks of CPU frequency.
 
+use super::check::{MachineCheck, MachineObservations, Reading, of_each};
 use super::root::{Hidden, cpu_folder};
-use super::{MachineCheck, MachineObservations, Reading, of_each};
 use tripmeter_model::audit::{CheckInfo, Level};
 
 const NO_TURBO: &str = "sys/devices/system/cpu/intel_pstate/no_turbo";
@@ -13,7 +13,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "frequency-governor",
             source: "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
-            limit: "warn if not 'performance'",
+            limit: "warns if not 'performance'",
             fix: "sudo cpupower -c CPUS frequency-set -g performance",
         },
         read: governor,
@@ -22,7 +22,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "turbo",
             source: "/sys/devices/system/cpu/cpufreq/boost, …/intel_pstate/no_turbo",
-            limit: "warn if on",
+            limit: "warns if on",
             fix: "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost",
         },
         read: turbo,
@@ -31,7 +31,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "thermal-throttling",
             source: "/sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count, difference",
-            limit: "fail above 0",
+            limit: "fails above 0",
             fix: "let it cool, or run slower: sudo cpupower -c CPUS frequency-set -u 2GHz",
         },
         read: thermal,

@@ -1,7 +1,8 @@
 //! Checks of the kernel and the hypervisor.
 
+use super::check::{MachineCheck, MachineObservations, Reading};
+use super::parse;
 use super::root::{Hidden, Root};
-use super::{MachineCheck, MachineObservations, Reading, parse};
 use tripmeter_model::audit::CheckInfo;
 
 const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage";
@@ -39,7 +40,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "hypervisor",
             source: "/proc/cpuinfo: flags, /sys/class/dmi/id, /sys/hypervisor/type",
-            limit: "warn if there is one",
+            limit: "warns if there is one",
             fix: "measure on hardware, or where CPUs are not shared; no command here can fix it",
         },
         read: hypervisor,
@@ -48,7 +49,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "kernel-command-line",
             source: "/proc/cmdline",
-            limit: "info only: the parameters that latency depends on",
+            limit: "info only: kernel parameters that affect latency",
             fix: "",
         },
         read: command_line,
@@ -57,8 +58,8 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "mitigations",
             source: "/sys/devices/system/cpu/vulnerabilities/*",
-            limit: "info only: they make system calls slower",
-            fix: "boot with mitigations=off, only where nothing foreign runs",
+            limit: "info only: mitigations make system calls slower",
+            fix: "boot with mitigations=off, but only where all software is trusted",
         },
         read: mitigations,
     },
@@ -66,7 +67,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "transparent-hugepages",
             source: "/sys/kernel/mm/transparent_hugepage/{enabled,defrag}",
-            limit: "warn if 'always': the kernel then moves memory about in the background",
+            limit: "warns if 'always': the kernel then moves memory in the background",
             fix: "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         },
         read: huge_pages,

@@ -1,7 +1,8 @@
 //! Checks of resource limits.
 
+use super::check::{MachineCheck, MachineObservations, Reading};
+use super::parse;
 use super::root::Hidden;
-use super::{MachineCheck, MachineObservations, Reading, parse};
 use crate::os;
 use tripmeter_model::audit::{CheckInfo, ProcessActivity};
 use tripmeter_model::payload::display_size;
@@ -30,7 +31,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "limit-memlock",
             source: "/proc/self/limits: Max locked memory; /proc/self/status: CapEff; /proc/self/uid_map",
-            limit: "warn below 64M",
+            limit: "warns below 64M",
             fix: "ulimit -l unlimited (as root, or by 'memlock' in /etc/security/limits.conf)",
         },
         read: locked,
@@ -39,7 +40,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "limit-rtprio",
             source: "/proc/self/limits: Max realtime priority; /proc/self/status: CapEff; /proc/self/uid_map",
-            limit: "info only: --sched fifo:N asks for N, and middleware may ask for some",
+            limit: "info only: --sched fifo:N needs N, and middleware may need some",
             fix: "ulimit -r 99 (as root, or by 'rtprio' in /etc/security/limits.conf)",
         },
         read: priority,
@@ -48,7 +49,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "realtime-throttling",
             source: "/proc/sys/kernel/{sched_rt_runtime_us,sched_rt_period_us}",
-            limit: "warn if there is no limit: loops that poll under --sched fifo then keep their CPUs for ever",
+            limit: "warns if there is no limit: polling loops under --sched fifo would then never release their CPUs",
             fix: "sudo sysctl kernel.sched_rt_runtime_us=950000",
         },
         read: throttling,
@@ -57,7 +58,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "limit-message-queues",
             source: "/proc/self/limits: Max msgqueue size; /proc/sys/fs/mqueue/{msg_max,msgsize_max}",
-            limit: "warn below Linux's defaults: 819200 bytes, 10 messages, 8192 bytes each",
+            limit: "warns below Linux's defaults: 819200 bytes, 10 messages, 8192 bytes each",
             fix: "ulimit -q 819200; sudo sysctl fs.mqueue.msg_max=10 fs.mqueue.msgsize_max=8192",
         },
         read: queues,
@@ -66,7 +67,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "limit-shared-memory",
             source: "size of and space in /dev/shm",
-            limit: "warn if less than 256M are free",
+            limit: "warns if less than 256M are free",
             fix: "sudo mount -o remount,size=2G /dev/shm (docker: --shm-size=2g)",
         },
         read: shared,
@@ -75,7 +76,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "limit-socket-buffers",
             source: "/proc/sys/net/core/{rmem_max,wmem_max}",
-            limit: "warn below Linux's default, 212992; middleware for UDP asks for 4M and more",
+            limit: "warns below Linux's default, 212992; middleware for UDP asks for 4M and more",
             fix: "sudo sysctl net.core.rmem_max=8388608 net.core.wmem_max=8388608",
         },
         read: sockets,
@@ -134,8 +135,8 @@ fn throttling(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
         |process: &&ProcessActivity| process.policy.as_ref().is_some_and(|policy| policy.starts_with("fifo"));
     Ok(match observed.processes.iter().find(is_real_time) {
         Some(_) => Reading::good(format!(
-            "{value}; measured in real time: a loop that polls stands still for up to {left_ms} ms of each period, which \
-             its largest latencies show"
+            "{value}; in real time, a polling loop is paused for up to {left_ms} ms of each period, which raises its \
+             largest latencies"
         )),
         None => Reading::good(value),
     })

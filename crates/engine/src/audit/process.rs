@@ -1,7 +1,8 @@
 //! Checks of the measuring processes: their CPUs, scheduling, context switches and page faults.
 
+use super::check::{MachineCheck, MachineObservations, Reading};
+use super::parse;
 use super::root::{Hidden, Root};
-use super::{MachineCheck, MachineObservations, Reading, parse};
 use crate::os::{self, Whose};
 use std::collections::BTreeSet;
 use tripmeter_model::audit::{CheckInfo, Level, ProcessActivity};
@@ -15,7 +16,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "affinity",
             source: "/proc/self/status: Cpus_allowed_list; the same of each process or thread that measured",
-            limit: "warn if there is one CPU only or the kernel was to choose, fail if a process could leave its own",
+            limit: "warns if only one CPU is allowed or processes are not pinned; fails if a process can leave its CPU",
             fix: "start it with more CPUs: taskset -pc 0-1 $$ (docker: --cpuset-cpus=0-1)",
         },
         read: affinity,
@@ -24,7 +25,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "scheduling-policy",
             source: "/proc/self/stat; the same of each process or thread that measured",
-            limit: "warn if not 'other' with nice 0 or less, or 'fifo' by --sched",
+            limit: "warns if the policy is neither 'other' with nice 0 or less, nor 'fifo' by --sched",
             fix: "in the shell that starts it: chrt --other -p 0 $$; sudo renice -n 0 -p $$",
         },
         read: policy,
@@ -33,8 +34,8 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "context-switches",
             source: "getrusage of each process or thread that measured",
-            limit: "warn above 50 involuntary ones per second of CPU time",
-            fix: "stop what else runs, or bind it elsewhere: taskset -pc OTHERS PID",
+            limit: "warns above 50 involuntary ones per second of CPU time",
+            fix: "stop other programs, or bind them elsewhere: taskset -pc OTHERS PID",
         },
         read: switches,
     },
@@ -42,7 +43,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "page-faults",
             source: "getrusage of each process or thread that measured",
-            limit: "warn if any waited for a disk",
+            limit: "warns if any waited for a disk",
             fix: "give it more memory, or sudo swapoff -a; and ulimit -l unlimited",
         },
         read: faults,
@@ -137,7 +138,7 @@ fn affinity(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     }
     let reading = Reading::good_if(allowed.len() > 1, value);
     let has_one = reading.level == Level::Warn && observed.online().len() == 1;
-    Ok(if has_one { reading.fixed_by("take a machine with more CPUs: this one has one".to_owned()) } else { reading })
+    Ok(if has_one { reading.fixed_by("use a machine with more CPUs: this one has one".to_owned()) } else { reading })
 }
 
 fn policy(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
@@ -160,7 +161,7 @@ fn rate(process: &ProcessActivity) -> f64 {
 
 fn switches(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let worst = observed.processes.iter().max_by(|one, other| rate(one).total_cmp(&rate(other)));
-    let worst = worst.ok_or("no process or thread said how it went")?;
+    let worst = worst.ok_or("no measuring process reported its resource usage")?;
     let voluntary = saturating_sum(observed.processes.iter().map(|process| process.voluntary_switches));
     let involuntary = saturating_sum(observed.processes.iter().map(|process| process.involuntary_switches));
     let value = format!(
@@ -173,7 +174,7 @@ fn switches(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
 
 fn faults(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     if observed.processes.is_empty() {
-        return Err("no process or thread said how it went".to_owned());
+        return Err("no measuring process reported its resource usage".to_owned());
     }
     let sum = |of: fn(&ProcessActivity) -> u64| saturating_sum(observed.processes.iter().map(of));
     let (minor, major) = (sum(|process| process.minor_faults), sum(|process| process.major_faults));

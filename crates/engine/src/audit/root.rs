@@ -36,7 +36,7 @@ impl Root {
 
     pub(super) fn parsed<T>(&self, file: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Hidden> {
         let text = self.text(file)?;
-        parse(&text).ok_or_else(|| format!("/{file} is not understood"))
+        parse(&text).ok_or_else(|| format!("/{file} has an unknown form"))
     }
 
     pub(super) fn number(&self, file: &str) -> Result<u64, Hidden> {

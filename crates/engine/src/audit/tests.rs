@@ -1,5 +1,11 @@
+use super::check::*;
+use super::machine::*;
 use super::*;
-use tripmeter_model::audit::{CpuActivity, Interrupts, Throttled};
+use crate::clock::Calibration;
+use crate::os;
+use std::time::Duration;
+use tripmeter_model::audit::*;
+use tripmeter_model::manifest::ClockInfo;
 
 const STATUS: &str = "Name:\ttripmeter\nCapEff:\t0000000000000000\nCpus_allowed_list:\t0-3\n";
 const LIMITS: &str = "\
@@ -173,7 +179,7 @@ fn fixes_that_this_machine_cannot_follow_are_not_advised() {
     assert!(fix(&[(ONLINE, "0-3")], &[0, 1], "isolation").contains("CPUs other than 0"));
     for (online, cpus) in [("0-1", [0, 1].as_slice()), ("0", &[0])] {
         let all = fix(&[(ONLINE, online)], cpus, "isolation");
-        assert!(all.contains("take a machine with more CPUs") && !all.contains("isolcpus"), "{all}");
+        assert!(all.contains("use a machine with more CPUs") && !all.contains("isolcpus"), "{all}");
     }
     for (changed, cpus, check, is_possible) in [
         (vec![(SIBLINGS_0, "0-1"), (SIBLINGS_1, "0-1"), (ONLINE, "0-1")], [0, 1], "smt-siblings", "more cores"),
@@ -184,7 +190,7 @@ fn fixes_that_this_machine_cannot_follow_are_not_advised() {
             vec![(SOURCE, "hpet"), (OFFERED, "hpet acpi_pm")],
             [0, 1],
             "clock-source",
-            "the kernel offers hpet acpi_pm only",
+            "the kernel offers only hpet acpi_pm",
         ),
         (vec![(SOURCE, "hpet"), (OFFERED, "tsc hpet acpi_pm")], [0, 1], "clock-source", "echo tsc"),
     ] {

@@ -1,8 +1,9 @@
 //! Checks of cores, NUMA nodes and idle states.
 
+use super::check::{MachineCheck, MachineObservations, Reading, of_each, percent, share};
 use super::kernel::is_guest;
+use super::parse;
 use super::root::{Hidden, cpu_folder};
-use super::{MachineCheck, MachineObservations, Reading, of_each, parse, percent, share};
 use tripmeter_model::audit::CheckInfo;
 
 /// Longest wake-up from an idle state: more would exceed many a round trip.
@@ -21,7 +22,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "smt-siblings",
             source: "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list, and /proc/stat of the siblings, difference",
-            limit: "warn if two of the CPUs share a core, or if a sibling is busy for more than 5 % of the time",
+            limit: "warns if two of the CPUs share a core, or a sibling is busy more than 5 % of the time",
             fix: "tripmeter run --leader-cpu N --follower-cpu M with CPUs of two cores",
         },
         read: siblings,
@@ -30,7 +31,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "c-states",
             source: "/sys/devices/system/cpu/cpu*/cpuidle/state*/{latency,disable}",
-            limit: "warn if waking takes more than 10 µs",
+            limit: "warns if waking takes more than 10 µs",
             fix: "sudo cpupower -c CPUS idle-set -D 10",
         },
         read: idle_states,
@@ -39,7 +40,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "isolation",
             source: "/sys/devices/system/cpu/{isolated,nohz_full}",
-            limit: "info only: the load of others and the hiccups tell what it costs",
+            limit: "info only: the checks `load` and `hiccups` show the effect",
             fix: ISOLATE,
         },
         read: isolation,
@@ -48,7 +49,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "numa",
             source: "/sys/devices/system/node/node*/cpulist, /proc/sys/kernel/numa_balancing",
-            limit: "warn if the CPUs are of several nodes",
+            limit: "warns if the CPUs are on several nodes",
             fix: "tripmeter run --leader-cpu N --follower-cpu M with CPUs of one node",
         },
         read: numa,
@@ -66,7 +67,7 @@ fn siblings(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     if lists.iter().any(among) {
         let reading = Reading::warn(format!("CPUs {} share a core", parse::written(observed.cpus)));
         let has_cores = observed.online().iter().any(|cpu| !lists[0].contains(cpu) && *cpu != observed.cpus[0]);
-        let one_core = "take a machine with more cores: this one has one";
+        let one_core = "use a machine with more cores: this one has one";
         return Ok(if has_cores { reading } else { reading.fixed_by(one_core.to_owned()) });
     }
     let siblings: Vec<usize> = lists.into_iter().flatten().collect();
@@ -130,7 +131,7 @@ pub(super) fn isolate(cpus: &[usize], has_others: bool) -> String {
     let several = if cpus.len() == 1 { "N" } else { "N,M" };
     match (has_others, cpus.contains(&BOOT_CPU)) {
         (false, _) => {
-            "take a machine with more CPUs: all are measured on, and the kernel needs one for itself".to_owned()
+            "use a machine with more CPUs: all are used for measuring, and the kernel needs one for itself".to_owned()
         }
         (true, true) => {
             let boot = ISOLATE.replace("CPUS", several);
@@ -180,7 +181,7 @@ fn numa(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
             Reading::note(value).fixed_by("echo 0 | sudo tee /proc/sys/kernel/numa_balancing".to_owned())
         }
         (1, _) => Reading::good(value),
-        _ if !has_pair => Reading::warn(value).fixed_by("take a machine whose nodes have two CPUs or more".to_owned()),
+        _ if !has_pair => Reading::warn(value).fixed_by("use a machine whose nodes have two CPUs or more".to_owned()),
         _ => Reading::warn(value),
     })
 }

@@ -118,8 +118,8 @@ fn pieces_add_up_and_a_topic_that_sent_nothing_has_no_rate() {
         let counted = Arrived { damaged: 1, ..Arrived::default() };
         tally.add(&[piece(&[10_000, 11_000]), piece(&[])], &[counted], |_, _, _| ());
     }
-    assert_eq!(tally.kept(), KeptRate { achieved_hz: 1e6, slowest_hz: 1e6, rate_missed: false });
-    assert_eq!((tally.paced_ns(), rates(&tally, 2)), (4000, vec![1e6, 0.0]));
+    assert_eq!(tally.paces.kept(), KeptRate { achieved_hz: 1e6, slowest_hz: 1e6, rate_missed: false });
+    assert_eq!((tally.paces.paced_ns(), rates(&tally, 2)), (4000, vec![1e6, 0.0]));
     assert_eq!(tally.counts(), Counts { sent: 4, lost: 2, damaged: 2, ..Counts::default() });
 }
 
@@ -129,8 +129,8 @@ fn the_rate_is_the_mean_of_all_topics_and_missed_by_the_slowest() {
     let until = |last: u64| topic(&[10_000, 11_000, 12_000, last], &[NEVER; 4], &[0; 4]);
     // Four messages took 4 periods, and 8.
     tally.add(&[until(13_000), until(17_000)], &[], |_, _, _| ());
-    assert_eq!(tally.kept(), KeptRate { achieved_hz: 7.5e5, slowest_hz: 5e5, rate_missed: true });
-    assert_eq!(tally.paced_ns(), 8000);
+    assert_eq!(tally.paces.kept(), KeptRate { achieved_hz: 7.5e5, slowest_hz: 5e5, rate_missed: true });
+    assert_eq!(tally.paces.paced_ns(), 8000);
     assert_eq!(rates(&tally, 2), [1e6, 5e5]);
 }
 
@@ -142,7 +142,7 @@ fn ticks_that_are_no_nanoseconds_become_times_and_rates() {
     tally.add(&[calls], &[Arrived { received: 2, ..Arrived::default() }], |_, _, _| ());
     let service = tally.service.figures().unwrap();
     assert_eq!((service.min, service.max, tally.counts().late), (150.0, PATIENCE as f64 / 2.0, 0));
-    assert_eq!((tally.kept().achieved_hz, tally.paced_ns()), (2e6, 1000));
+    assert_eq!((tally.paces.kept().achieved_hz, tally.paces.paced_ns()), (2e6, 1000));
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn a_rate_is_missed_by_more_than_a_period_and_a_hundredth() {
         let sent: Vec<u64> = (0..99).map(|index| 10_000 + index * 1000).chain([last]).collect();
         let mut tally = tally(Raw::NONE);
         tally.add(&[topic(&sent, &[NEVER; 100], &[0; 100])], &[], |_, _, _| ());
-        tally.kept()
+        tally.paces.kept()
     };
     assert_eq!(kept(109_000), KeptRate { achieved_hz: 1e6, slowest_hz: 1e6, rate_missed: false });
     assert!(!kept(111_000).rate_missed && kept(111_002).rate_missed);
@@ -258,7 +258,7 @@ fn a_rate_is_missed_by_more_than_a_period_and_a_hundredth() {
     let sent: Vec<u64> = (0..99).map(|index| 10_000 + index * 1000).chain([111_000]).collect();
     let mut tally = tally(Raw::NONE);
     (0..2).for_each(|_| tally.add(&[topic(&sent, &[NEVER; 100], &[0; 100])], &[], |_, _, _| ()));
-    assert!(!tally.kept().rate_missed);
+    assert!(!tally.paces.kept().rate_missed);
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub fn has_parquet(folder: &Path, name: &str) -> Result<bool, FileError> {
         opened.read_exact(&mut ends[1])
     };
     if read().is_err() || ends != [PARQUET_MAGIC; 2] {
-        return Err(FileError::wrong(&file, "is no whole file of Parquet; it was cut off or damaged; bring it back"));
+        return Err(FileError::wrong(&file, "is not a whole Parquet file; it was cut off or damaged; restore it"));
     }
     Ok(true)
 }

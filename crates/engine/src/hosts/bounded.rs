@@ -124,7 +124,7 @@ pub(super) fn run(command: &mut Command, input: Option<File>, time: Duration) ->
         said.map_err(|_| io::Error::new(ErrorKind::TimedOut, "its output stays open after its end"))??;
     if left_out > 0 {
         let bytes = MOST_OUTPUT_BYTES + left_out;
-        return Err(io::Error::other(format!("it says {bytes} bytes, at most {MOST_OUTPUT_BYTES} are read")));
+        return Err(io::Error::other(format!("its output has {bytes} bytes (limit {MOST_OUTPUT_BYTES})")));
     }
     Ok(ProgramOutput { status, text: String::from_utf8_lossy(&text).into_owned(), error: errors.last(CLOSING_TIME) })
 }
@@ -142,7 +142,7 @@ fn ended(child: &mut Child, time: Duration, mut place: impl FnMut() -> u64) -> i
         }
         if moved.elapsed() > time {
             kill(child);
-            let text = format!("nothing has moved for {} s, so it was ended", time.as_secs_f64());
+            let text = format!("no data moved for {} s, so it was ended", time.as_secs_f64());
             return Err(io::Error::new(ErrorKind::TimedOut, text));
         }
         std::thread::sleep(pause);
@@ -162,7 +162,7 @@ pub(super) fn told(program: &str, arguments: &[&str]) -> Result<String, String> 
     })?;
     match output.error {
         _ if output.status.success() => Ok(output.text),
-        error => Err(format!("`{program}`: {}", error.as_deref().unwrap_or("it says nothing"))),
+        error => Err(format!("`{program}`: {}", error.as_deref().unwrap_or("it printed nothing"))),
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
         let error = run(&mut sh("exec sleep 600"), None, SHORT).err().unwrap();
         assert!(error.kind() == ErrorKind::TimedOut && error.to_string().contains("for 0.2 s"), "{error}");
         let error = run(&mut sh("cat /dev/zero | head -c 2000000"), None, LONG).err().unwrap().to_string();
-        assert_eq!(error, "it says 2000000 bytes, at most 1048576 are read");
+        assert_eq!(error, "its output has 2000000 bytes (limit 1048576)");
         // Copying everything takes longer than `time`.
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[b'x'; 12]).unwrap();

@@ -92,7 +92,7 @@ pub(crate) fn meet(
         let leader = one.connection.leader;
         if let Some(other) = met.iter().find(|other| other.connection.leader != leader) {
             let text = format!(
-                "it reaches us at {leader}, host '{}' at {}; name one of our addresses by --interface",
+                "it reaches us at {leader}, but host '{}' at {}; name one of our addresses by --interface",
                 other.to, other.connection.leader
             );
             return Err(at(HostProblem::Address(text)));
@@ -112,7 +112,10 @@ fn meet_one(
     let (mut ssh, hello) = Ssh::open(&host.to, pushed).map_err(HostProblem::Unreached)?;
     let connection = ends(plan.interface.as_deref(), host.interface.as_deref(), &hello)?;
     if let Some(name) = host.interface.as_deref().filter(|asked| asked.parse::<IpAddr>().is_err()) {
-        watch(format!("'{}' says that its '{name}' has {}: messages go there", host.to, connection.follower));
+        watch(format!(
+            "'{}' reports the address {1} for its '{name}': messages go there",
+            host.to, connection.follower
+        ));
     }
     let prepared = prepared(&mut ssh, plan.sub_experiments.clone(), connection.follower);
     let prepared = prepared.map_err(HostProblem::Unreached)?;
@@ -168,14 +171,14 @@ fn compare(
         let (system, transport) = (&one.transport.system, one.transport.to_string());
         let refused = |why: String| HostProblem::Transport { transport: transport.clone(), why };
         let Some(theirs) = prepared.systems.get(system) else {
-            return Err(refused("it was not looked for".to_owned()));
+            return Err(refused("the host did not report it".to_owned()));
         };
-        let missing = |why: &String| refused(format!("{why}; install it there, or copy its plugin by --push"));
+        let missing = |why: &String| refused(format!("{why}; install it there, or copy its plugin with --push"));
         let (there, driven_there) = theirs.as_ref().map_err(missing)?;
         let Some((here, driven_here)) = versions(system) else { continue };
         if *there != here {
             return Err(refused(format!(
-                "it has version {there} there, {here} here; install the same there, or copy ours by --push"
+                "it has version {there} there, but {here} here; install the same there, or copy ours with --push"
             )));
         }
         if *driven_there != driven_here {
@@ -200,12 +203,12 @@ pub(super) fn ends(here: Option<&str>, there: Option<&str>, hello: &Hello) -> Re
     if let (None, Some(Connection { from, to })) = (there, ssh)
         && !is_connected(from, to)
     {
-        let text = format!("it says that ssh reaches it at {to} from {from}, and there is no such connection here");
+        let text = format!("it reports that ssh reaches it at {to} from {from}, but there is no such connection here");
         return Err(advised(text));
     }
     if leader.is_ipv4() != follower.is_ipv4() {
         let text = format!(
-            "{leader} here and {follower} there are of two families; choose others by --interface and --to-interface"
+            "{leader} here and {follower} there mix IPv4 and IPv6; choose others by --interface and --to-interface"
         );
         return Err(HostProblem::Address(text));
     }
@@ -223,26 +226,22 @@ fn address(
     let listed = || {
         let some = interfaces.iter().take(MOST_LISTED);
         let all: Vec<String> = some.map(|(name, address)| format!("{name} {address}")).collect();
-        if all.is_empty() {
-            "there is none but the loopback".to_owned()
-        } else {
-            format!("there are {}", all.join(", "))
-        }
+        if all.is_empty() { "it has only the loopback".to_owned() } else { format!("it has {}", all.join(", ")) }
     };
     let is_there = |address: &IpAddr| interfaces.iter().any(|(_, one)| one == address) || address.is_loopback();
     let Some(asked) = asked else {
-        let usual = usual.ok_or_else(|| format!("ssh does not tell its addresses; {}", listed()))?;
+        let usual = usual.ok_or_else(|| format!("ssh does not report its addresses; {}", listed()))?;
         return if is_there(&usual) {
             Ok(usual)
         } else {
-            Err(format!("{usual}, which ssh uses, is no address of it; {}", listed()))
+            Err(format!("{usual}, which ssh uses, is not one of its addresses; {}", listed()))
         };
     };
     if let Ok(address) = asked.parse::<IpAddr>() {
         return if is_there(&address) {
             Ok(address)
         } else {
-            Err(format!("{address} is no address of it; {}", listed()))
+            Err(format!("{address} is not one of its addresses; {}", listed()))
         };
     }
     let of_it: Vec<IpAddr> = interfaces.iter().filter(|(name, _)| name == asked).map(|(_, address)| *address).collect();
@@ -289,6 +288,6 @@ mod tests {
         let clock = ClockAddress { at: "10.0.0.2:5000".parse().unwrap(), token: [0; 16] };
         assert_eq!(clock.check([10, 0, 0, 2].into()), Ok(()));
         let why = clock.check([10, 0, 0, 3].into()).unwrap_err();
-        assert_eq!(why, "its clock is to be asked at 10.0.0.2, and messages go to 10.0.0.3");
+        assert_eq!(why, "its clock is at 10.0.0.2, but messages go to 10.0.0.3");
     }
 }

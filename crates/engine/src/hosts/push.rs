@@ -107,8 +107,8 @@ impl Pushed {
         let machine: String = machine.chars().take(MOST_LETTERS).collect();
         if machine != std::env::consts::ARCH {
             return Err(format!(
-                "its CPUs are '{}', this program is for '{}': build tripmeter and its plugins there (cargo build --release), \
-                 and leave --push out",
+                "its CPUs are '{}', but this program is for '{}'; build tripmeter and its plugins there (cargo build \
+                 --release), and leave --push out",
                 line(&machine),
                 std::env::consts::ARCH
             ));

@@ -124,10 +124,10 @@ fn run(
     match found {
         _ if stop.load(Relaxed) => Ok(EndedThere { code: exit::INTERRUPTED, error: None }),
         Err(_) if connection.was_silent() => {
-            Err(format!("it has said nothing for {} s; is the link cut, or does it hang?", patience.silence.as_secs()))
+            Err(format!("it has sent nothing for {} s; is the link cut, or does it hang?", patience.silence.as_secs()))
         }
         Err(error) => Err(format!("its results cannot be unpacked: {error}")),
-        Ok(Some(_)) if !is_good => Err(format!("its results are not whole: the connection {how}")),
+        Ok(Some(_)) if !is_good => Err(format!("its results are incomplete: the connection {how}")),
         Ok(Some(code)) => Ok(EndedThere { code, error: said }),
         Ok(None) => Err(said.unwrap_or_else(|| format!("the connection {how}"))),
     }
@@ -283,10 +283,10 @@ mod tests {
         let ended = host.run("exec sh -s", HERE, &["ping"], &never);
         assert_eq!(ended, Ok(EndedThere { code: 7, error: None }), "it takes twice the longest silence");
         let error = host.run("exec sleep 600", HERE, &["ping"], &never).unwrap_err();
-        assert_eq!(error, "it has said nothing for 2 s; is the link cut, or does it hang?");
+        assert_eq!(error, "it has sent nothing for 2 s; is the link cut, or does it hang?");
         // Another process holds standard output.
         let error = host.run("echo it begins; sleep 600 & exec sleep 600", WayThere::Slurm(&[]), &["ping"], &never);
-        assert!(error.unwrap_err().starts_with("it has said nothing for 2 s"));
+        assert!(error.unwrap_err().starts_with("it has sent nothing for 2 s"));
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn next(heard: &Receiver<Vec<u8>>) -> Result<Option<ToHost>, String> {
     match heard.recv_timeout(LONGEST_SILENCE) {
         Ok(line) => crate::channel::parse(&line).map(Some).map_err(|error: io::Error| error.to_string()),
         Err(RecvTimeoutError::Disconnected) => Ok(None),
-        Err(RecvTimeoutError::Timeout) => Err("the host that measures has said nothing for too long".to_owned()),
+        Err(RecvTimeoutError::Timeout) => Err("the measuring host has sent nothing for too long".to_owned()),
     }
 }
 

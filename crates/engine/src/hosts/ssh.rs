@@ -94,7 +94,7 @@ impl Ssh {
         let begin = Instant::now();
         loop {
             if begin.elapsed() > HELLO_TIME {
-                return Err(format!("no `tripmeter` says its name within {} s", HELLO_TIME.as_secs()));
+                return Err(format!("no greeting from `tripmeter` within {} s", HELLO_TIME.as_secs()));
             }
             match self.incoming.next_line(Duration::from_millis(200)) {
                 // The shell may print lines before the greeting.

@@ -1,34 +1,20 @@
 //! Loops over one link or all links of a node, with their parameters and results.
 
 use super::round_trips::RoundTrips;
-use crate::clock::Timebase;
 use crate::log_check::LogText;
-use crate::measure::callback::Inbox;
-use crate::measure::calls::{Called, Made};
+use crate::measure::calls::{CallPlan, Called, Made};
 use crate::measure::notes::ArrivalLog;
-use crate::measure::publish::{Sending, Sleep};
+use crate::measure::publish::{PublicationPlan, Sleep};
 use crate::measure::sampling::SampledTimes;
+use crate::measure::setting::LoopSetting;
 use crate::measure::stamped::StampLog;
 use crate::measure::stream::{Even, Extent, Paused};
 use crate::measure::trips::StoredSamples;
 use crate::measure::{Failure, LoopEnd, Shared};
-use crate::message::TouchLimit;
 use crate::proof::Observer;
 use crate::replay::Times;
 use crate::wire::Arrived;
-use tripmeter_abi::{Link, Wait};
-
-#[derive(Clone, Copy)]
-pub struct LoopSetting<'a> {
-    pub timebase: Timebase,
-    pub touch: TouchLimit,
-    pub wait: Wait,
-    /// Longest wait for a message, and for a full transport to take one.
-    pub loss_timeout_ns: u64,
-    /// Receiver of messages under wait `callback`.
-    pub inbox: &'a Inbox,
-    pub shared: &'a Shared,
-}
+use tripmeter_abi::Link;
 
 /// Link with every loop over it.
 pub trait Lane: Send {
@@ -131,37 +117,9 @@ pub trait Turns: Send {
 /// Result of a loop, and the failure that ended it, if any.
 pub type Ended<R> = (R, std::result::Result<(), Failure>);
 
-#[derive(Clone, Copy)]
-pub struct Calls<'a> {
-    /// Due time and request length of each call.
-    pub times: Times<'a>,
-    pub rest: Sleep,
-    /// Bytes of each request, unless `times` has lengths.
-    pub length: usize,
-    /// Number of the latest call made.
-    pub sequence: u64,
-    /// Tick from which on no call begins.
-    pub deadline: u64,
-    pub sending: &'a Sending,
-    /// Called once only late answers are left to take.
-    pub draining: &'a (dyn Fn() + Sync),
-}
+pub type Calls<'a> = CallPlan<'a, Times<'a>, Sleep>;
 
-#[derive(Clone, Copy)]
-pub struct Publication<'a> {
-    /// Due time and length of each message.
-    pub times: Times<'a>,
-    pub rest: Sleep,
-    /// Bytes of each message, unless `times` has lengths.
-    pub length: usize,
-    /// Number of the latest message sent.
-    pub sequence: u64,
-    /// Index among several publishers of one topic; else 0.
-    pub publisher: u32,
-    /// Tick from which on no due message is sent.
-    pub deadline: u64,
-    pub sending: &'a Sending,
-}
+pub type Publication<'a> = PublicationPlan<'a, Times<'a>, Sleep>;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Published {

@@ -1,47 +1,58 @@
 //! Every loop over a link, compiled for its type.
 
 use super::lane::{
-    Answering, Calls, Ended, Flow, Lane, Logging, LoopSetting, Publication, Published, Received, Receiving, Spaced,
-    Turns,
+    Answering, Calls, Ended, Flow, Lane, Logging, Publication, Published, Received, Receiving, Spaced, Turns,
 };
 use super::round_trips::RoundTrips;
 use crate::clock::{Clock, with_clock};
 use crate::measure::answers::Answers;
-use crate::measure::calls::{Called, Client, Made, called_back};
+use crate::measure::calls::{CallPlan, Called, Client, Made, called_back};
 use crate::measure::delayed::Delayed;
-use crate::measure::echo::EchoSetting;
 use crate::measure::ledger::{Ledger, SeveralPublishers, Single};
 use crate::measure::notes::{Arrival, ArrivalLog, NoNotes, Notes};
-use crate::measure::publish::{Publisher, Timetable};
+use crate::measure::publish::{PublicationPlan, Publisher, Sleep, Timetable};
 use crate::measure::sampling::{NoTimes, Sampled, SendTimes};
+use crate::measure::setting::LoopSetting;
 use crate::measure::sink::{Sink, take_turns};
 use crate::measure::stamped::{CallbackStamps, StampLog, Stamped};
 use crate::measure::stamps::{self, Kept, NoStamps, Numbered, Requests, Stamps};
 use crate::measure::stream::{Extent, StreamSender, Unspaced};
-use crate::measure::trips::{self, POLL_IDLE_MASK, StoredSamples, Trips};
-use crate::measure::{Failure, LoopEnd, Shared, Tap, Tracker, callback, echo, logging};
+use crate::measure::trips::{StoredSamples, TripState, Trips};
+use crate::measure::{Failure, LoopEnd, Tap, Tracker, callback, echo, logging};
 use crate::message::TouchLimit;
 use crate::proof::Observer;
 use crate::replay::Times;
 use crate::wire::Arrived;
+use std::mem::take;
 use tripmeter_abi::{Link, Wait};
 use tripmeter_model::manifest::Counts;
 
-fn begin<'a, L: Link, C: Clock, A: Answers, const ON: bool>(
+/// Does `work` with the loop over a link's round trips, which it puts back.
+fn with_trips<'a, L: Link, C: Clock, A: Answers + Default, R, const ON: bool>(
     link: Tap<'a, L, ON>,
     clock: C,
-    answers: A,
-    setting: &LoopSetting<'a>,
-) -> Trips<'a, L, C, A, ON> {
-    let loss_timeout = (setting.loss_timeout_ns, setting.timebase.to_ticks(setting.loss_timeout_ns));
-    let idle_mask = if setting.wait == Wait::Poll { POLL_IDLE_MASK } else { 0 };
-    let mut trips = Trips::new(link, clock, answers, setting.shared, loss_timeout, idle_mask);
-    trips.touch = setting.touch;
-    trips
+    setting: LoopSetting<'a>,
+    state: &mut TripState<A>,
+    work: impl FnOnce(&mut Trips<'a, L, C, A, ON>) -> R,
+) -> R {
+    let mut trips = Trips::new(link, clock, setting, take(state));
+    let done = work(&mut trips);
+    *state = trips.state;
+    done
 }
 
-fn answering(setting: &LoopSetting<'_>) -> EchoSetting {
-    EchoSetting { timeout_ns: setting.loss_timeout_ns, touch: setting.touch }
+fn make_trips<L: Link, C: Clock, A: Answers + Default, const ON: bool>(
+    link: Tap<'_, L, ON>,
+    clock: C,
+    setting: LoopSetting<'_>,
+    state: &mut TripState<A>,
+    samples: &mut [u64],
+    deadline: u64,
+) -> StoredSamples {
+    with_trips(link, clock, setting, state, |trips| match setting.wait {
+        Wait::Callback => callback::trips(trips, samples, deadline),
+        Wait::Poll | Wait::Block => trips.run(samples, deadline),
+    })
 }
 
 /// Ledger that is turned into its result at the end.
@@ -72,17 +83,16 @@ fn several<C: Clock + Copy>(clock: C, receiving: Receiving<'_>) -> SeveralPublis
     SeveralPublishers::new(clock, receiving.first, receiving.logs, receiving.ends)
 }
 
-fn sink<'a, 'w, L: Link, C: Clock, B: Ledger>(
-    link: &'a mut Tap<'w, L, false>,
+fn sink<'a, L: Link, C: Clock + Copy, B: Ledger>(
+    link: &'a mut L,
     clock: C,
-    setting: &LoopSetting<'a>,
-    (ends, take_timeout_ns): (&'a [Shared], u64),
-    ledger: B,
-) -> Sink<'a, 'w, L, C, B, false> {
-    let mut sink = Sink::keeping(link, clock, &ends[0], ledger);
-    (sink.loss_timeout_ns, sink.take_timeout_ns) = (setting.loss_timeout_ns, take_timeout_ns);
-    sink.touch = setting.touch;
-    sink.ticks_per_ns = setting.timebase.ticks_per_ns();
+    setting: LoopSetting<'a>,
+    receiving: Receiving<'a>,
+    ledger: impl FnOnce(C, Receiving<'a>) -> B,
+) -> Sink<'a, L, C, B, false> {
+    let (shared, take_timeout_ns) = (&receiving.ends[0], receiving.take_timeout_ns);
+    let mut sink = Sink::new(Tap::off(link), clock, LoopSetting { shared, ..setting }, ledger(clock, receiving));
+    sink.take_timeout_ns = take_timeout_ns;
     sink
 }
 
@@ -99,27 +109,11 @@ impl<L: Link> Lane for L {
         deadline: u64,
         observer: Option<&mut Observer>,
     ) -> StoredSamples {
-        fn run<L: Link, C: Clock, A: Answers + Default, const ON: bool>(
-            link: Tap<'_, L, ON>,
-            clock: C,
-            setting: LoopSetting<'_>,
-            paused: &mut trips::PausedTrips<A>,
-            samples: &mut [u64],
-            deadline: u64,
-        ) -> StoredSamples {
-            let mut trips = begin(link, clock, A::default(), &setting).resume(std::mem::take(paused));
-            let stored = match setting.wait {
-                Wait::Callback => callback::trips(setting.inbox, &mut trips, samples, deadline),
-                Wait::Poll | Wait::Block => trips.run(samples, deadline),
-            };
-            *paused = trips.pause();
-            stored
-        }
         fn observed<L: Link, C: Clock, A: Answers + Default>(
             link: &mut L,
             clock: C,
             mut setting: LoopSetting<'_>,
-            paused: &mut trips::PausedTrips<A>,
+            state: &mut TripState<A>,
             samples: &mut [u64],
             deadline: u64,
             observer: Option<&mut Observer>,
@@ -128,14 +122,14 @@ impl<L: Link> Lane for L {
                 Some(observer) => {
                     setting.touch = TouchLimit::FULL;
                     // The path proof is not measured: one compiled loop serves all clocks.
-                    run(Tap::on(link, observer), setting.timebase, setting, paused, samples, deadline)
+                    make_trips(Tap::on(link, observer), setting.timebase, setting, state, samples, deadline)
                 }
-                None => run(Tap::off(link), clock, setting, paused, samples, deadline),
+                None => make_trips(Tap::off(link), clock, setting, state, samples, deadline),
             }
         }
         with_clock!(setting.timebase.source, clock => match trips {
-            RoundTrips::One(paused) => observed(self, clock, setting, paused, samples, deadline, observer),
-            RoundTrips::Several(paused) => observed(self, clock, setting, paused, samples, deadline, observer),
+            RoundTrips::One(state) => observed(self, clock, setting, state, samples, deadline, observer),
+            RoundTrips::Several(state) => observed(self, clock, setting, state, samples, deadline, observer),
         })
     }
 
@@ -147,129 +141,102 @@ impl<L: Link> Lane for L {
         deadline: u64,
         stamps: &mut StampLog<'_>,
     ) -> StoredSamples {
-        let RoundTrips::One(paused) = trips else { return (0, Ok(LoopEnd::Stopped)) };
+        let RoundTrips::One(state) = trips else { return (0, Ok(LoopEnd::Stopped)) };
         setting.touch = TouchLimit::NONE;
         let clock = setting.timebase;
         let mut link = Stamped::new(self, clock, stamps);
-        let mut trips = begin(Tap::off(&mut link), clock, Tracker::default(), &setting).resume(std::mem::take(paused));
-        let is_called_back = setting.wait == Wait::Callback;
-        let (stored, end) = if is_called_back {
-            callback::trips(setting.inbox, &mut trips, samples, deadline)
-        } else {
-            trips.run(samples, deadline)
-        };
-        *paused = trips.pause();
-        if is_called_back {
-            stamps::ends(&paused.rows, &samples[..stored]).for_each(|(sequence, at)| stamps.called_back(sequence, at));
+        let (stored, end) = make_trips(Tap::off(&mut link), clock, setting, state, samples, deadline);
+        if setting.wait == Wait::Callback {
+            stamps::ends(&state.rows, &samples[..stored]).for_each(|(sequence, at)| stamps.called_back(sequence, at));
         }
         (stored, end)
     }
 
     fn drain(&mut self, setting: LoopSetting<'_>, trips: &mut RoundTrips) -> Result<(), Failure> {
-        // Draining is not measured: one compiled loop serves all clocks.
         fn run<L: Link, A: Answers + Default>(
             link: &mut L,
             setting: LoopSetting<'_>,
-            paused: &mut trips::PausedTrips<A>,
+            state: &mut TripState<A>,
         ) -> Result<(), Failure> {
-            let mut trips =
-                begin(Tap::off(link), setting.timebase, A::default(), &setting).resume(std::mem::take(paused));
-            let drained = if setting.wait == Wait::Callback {
-                callback::drain(setting.inbox, &mut trips);
-                Ok(())
-            } else {
+            // Draining is not measured: one compiled loop serves all clocks.
+            with_trips(Tap::off(link), setting.timebase, setting, state, |trips| {
+                if setting.wait == Wait::Callback {
+                    callback::drain(trips);
+                    return Ok(());
+                }
                 trips.drain()
-            };
-            *paused = trips.pause();
-            drained
+            })
         }
         match trips {
-            RoundTrips::One(paused) => run(self, setting, paused),
-            RoundTrips::Several(paused) => run(self, setting, paused),
+            RoundTrips::One(state) => run(self, setting, state),
+            RoundTrips::Several(state) => run(self, setting, state),
         }
     }
 
     fn call(&mut self, setting: LoopSetting<'_>, calls: Calls<'_>, made: &mut Made) -> Ended<Called> {
-        fn run<L: Link, C: Clock + Copy, S: Timetable>(
+        fn run<L: Link, C: Clock + Copy, T: Timetable>(
             link: &mut L,
             clock: C,
-            schedule: S,
             setting: LoopSetting<'_>,
-            calls: Calls<'_>,
+            calls: CallPlan<'_, T, Sleep>,
             made: &mut Made,
         ) -> Ended<Called> {
-            let Calls { rest, length, sequence, deadline, sending, draining, .. } = calls;
-            let mut client = Client { clock, rest, length, schedule, shared: setting.shared, sending, sequence };
-            let mut trips = begin(Tap::off(link), clock, Tracker::after(sequence), &setting);
-            (trips.sequence, trips.length) = (sequence, length);
+            let state = TripState::begin(Tracker::default(), calls.sequence, calls.length);
+            let mut trips = Trips::new(Tap::off(link), clock, setting, state);
+            let mut client = Client { clock, shared: setting.shared, calls };
             let ended = if setting.wait == Wait::Callback {
-                called_back::<L, C, S, _>(setting.inbox, &mut trips, |call| client.run(made, deadline, call))
+                called_back::<L, C, T, _>(&mut trips, |call| client.run(made, call))
             } else {
-                let ended = client.run(made, deadline, |begun, length| {
-                    if S::HAS_LENGTHS {
-                        trips.length = length;
+                let ended = client.run(made, |begun, length| {
+                    if T::HAS_LENGTHS {
+                        trips.state.length = length;
                     }
                     trips.call(begun)
                 });
                 ended.and_then(|ended| {
-                    sending.drain();
-                    draining();
+                    client.calls.sending.drain();
+                    (client.calls.draining)();
                     trips.drain().map(|()| ended)
                 })
             };
-            let Counts { late, duplicated, .. } = trips.answers.counts();
+            let TripState { sequence, answers, .. } = trips.state;
+            let Counts { late, duplicated, .. } = answers.counts();
             let ((calls, end), failure) = match ended {
                 Ok(ended) => (ended, Ok(())),
                 Err(failure) => ((client.broken(made, &failure), LoopEnd::Stopped), Err(failure)),
             };
-            (Called { calls, end, late, duplicated, sequence: trips.sequence }, failure)
+            (Called { calls, end, late, duplicated, sequence }, failure)
         }
         with_clock!(setting.timebase.source, clock => {
             match calls.times {
-                Times::Closed(even) | Times::Even(even) => run(self, clock, even, setting, calls, made),
+                Times::Closed(even) | Times::Even(even) => run(self, clock, setting, calls.at(even), made),
                 // One compiled loop for all others: their branch per message is taken between messages.
-                times => run(self, clock, times, setting, calls, made),
+                _ => run(self, clock, setting, calls, made),
             }
         })
     }
 
     fn publish_due(&mut self, setting: LoopSetting<'_>, plan: Publication<'_>, sent: &mut [u64]) -> Ended<Published> {
-        fn run<L: Link, C: Clock>(
+        fn run<L: Link, C: Clock, T: Timetable>(
             link: &mut L,
             clock: C,
-            schedule: impl Timetable,
             setting: LoopSetting<'_>,
-            plan: Publication<'_>,
+            plan: PublicationPlan<'_, T, Sleep>,
             sent: &mut [u64],
         ) -> Ended<Published> {
-            let Publication { rest, length, sequence, publisher, deadline, sending, .. } = plan;
-            let (shared, touch, timeout_ns, refused) = (setting.shared, setting.touch, setting.loss_timeout_ns, 0);
-            let link = &mut Tap::off(link);
-            let mut publisher = Publisher {
-                link,
-                clock,
-                rest,
-                schedule,
-                length,
-                sequence,
-                publisher,
-                touch,
-                shared,
-                sending,
-                timeout_ns,
-                refused,
+            let latest = plan.sequence;
+            let mut publisher = Publisher { link, clock, setting, plan, refused: 0 };
+            let (end, failure) = match publisher.run(sent) {
+                Ok((_, end)) => (end, Ok(())),
+                Err(failure) => (LoopEnd::Stopped, Err(failure)),
             };
-            let ended = publisher.run(sent, deadline);
-            let (refused, published) = (publisher.refused, (publisher.sequence - sequence) as usize);
-            match ended {
-                Ok((count, end)) => (Published { count, end, refused }, Ok(())),
-                Err(failure) => (Published { count: published, end: LoopEnd::Stopped, refused }, Err(failure)),
-            }
+            let count = (publisher.plan.sequence - latest) as usize;
+            (Published { count, end, refused: publisher.refused }, failure)
         }
         with_clock!(setting.timebase.source, clock => {
             match plan.times {
-                Times::Closed(even) | Times::Even(even) => run(self, clock, even, setting, plan, sent),
-                times => run(self, clock, times, setting, plan, sent),
+                Times::Closed(even) | Times::Even(even) => run(self, clock, setting, plan.at(even), sent),
+                _ => run(self, clock, setting, plan, sent),
             }
         })
     }
@@ -300,6 +267,7 @@ impl<L: Link> Lane for L {
             flow: &mut Flow,
             extent: Extent,
         ) -> Result<LoopEnd, Failure> {
+            // Copied, not borrowed: over a borrowed flow the loop had a tenth more instructions.
             let mut stream = StreamSender::new(link, clock, setting.shared, flow.length, flow.sequence);
             (stream.timeout_ns, stream.ticks_per_ns) = (setting.loss_timeout_ns, setting.timebase.ticks_per_ns());
             stream.touch = setting.touch;
@@ -328,6 +296,7 @@ impl<L: Link> Lane for L {
         samples: &mut [u64],
         deadline: u64,
     ) -> Result<(usize, LoopEnd), Failure> {
+        // Copied, not borrowed: over a borrowed log there was a load more between both clock readings.
         let Logging { text, length, sequence, refused } = *log;
         let (shared, timeout_ns) = (setting.shared, setting.loss_timeout_ns);
         with_clock!(setting.timebase.source, clock => {
@@ -351,28 +320,29 @@ impl<L: Link> Lane for L {
             mut stamps: impl Stamps,
             listening: &mut dyn FnMut(),
         ) -> Result<(), Failure> {
-            let (shared, how) = (setting.shared, answering(&setting));
             if setting.wait == Wait::Callback {
-                return callback::echo(setting.inbox, link, shared, how, &mut stamps, listening);
+                return callback::echo(link, setting, &mut stamps, listening);
             }
             listening();
-            echo::run(link, shared, how, &mut stamps)
+            echo::run(link, setting, &mut stamps)
         }
         fn with_names<L: Link, const ON: bool>(
             link: &mut Tap<'_, L, ON>,
             setting: LoopSetting<'_>,
-            answers: &Answering<'_>,
+            (names_request, follower): (bool, Option<u32>),
+            stamps: impl Stamps,
             listening: &mut dyn FnMut(),
         ) -> Result<(), Failure> {
-            match answers.follower {
-                _ if answers.names_request => run(link, setting, Requests(NoStamps), listening),
-                Some(follower) => run(link, setting, Numbered { follower, stamps: NoStamps }, listening),
-                None => run(link, setting, NoStamps, listening),
+            match follower {
+                _ if names_request => run(link, setting, Requests(stamps), listening),
+                Some(follower) => run(link, setting, Numbered { follower, stamps }, listening),
+                None => run(link, setting, stamps, listening),
             }
         }
+        let names = (answers.names_request, answers.follower);
         if let Some(observer) = observer {
             setting.touch = TouchLimit::FULL;
-            return with_names(&mut Tap::on(self, observer), setting, &answers, listening);
+            return with_names(&mut Tap::on(self, observer), setting, names, NoStamps, listening);
         }
         if let Some(mut log) = answers.stamps {
             setting.touch = TouchLimit::NONE;
@@ -388,14 +358,9 @@ impl<L: Link> Lane for L {
                 let link = &mut Delayed { link: self, clock, ticks };
                 run(&mut Tap::off(link), setting, NoStamps, listening)
             }),
-            None => with_names(&mut Tap::off(self), setting, &answers, listening),
+            None => with_names(&mut Tap::off(self), setting, names, NoStamps, listening),
             Some((first, log)) => with_clock!(setting.timebase.source, clock => {
-                let (link, stamps) = (&mut Tap::off(self), Kept { clock, first, log });
-                match answers.follower {
-                    _ if answers.names_request => run(link, setting, Requests(stamps), listening),
-                    Some(follower) => run(link, setting, Numbered { follower, stamps }, listening),
-                    None => run(link, setting, stamps, listening),
-                }
+                with_names(&mut Tap::off(self), setting, names, Kept { clock, first, log }, listening)
             }),
         }
     }
@@ -409,35 +374,24 @@ impl<L: Link> Lane for L {
         listening: &mut dyn FnMut(),
     ) -> Result<Arrived, Failure> {
         fn run<L: Link, C: Clock, N: Notes, const ON: bool>(
-            mut link: Tap<'_, L, ON>,
+            link: Tap<'_, L, ON>,
             clock: C,
             setting: LoopSetting<'_>,
-            ledger: Single<'_, N>,
+            notes: N,
+            first: u64,
             listening: &mut dyn FnMut(),
         ) -> Result<Arrived, Failure> {
-            let mut sink = Sink::keeping(&mut link, clock, setting.shared, ledger);
-            (sink.loss_timeout_ns, sink.touch) = (setting.loss_timeout_ns, setting.touch);
-            sink.ticks_per_ns = setting.timebase.ticks_per_ns();
-            if setting.wait == Wait::Callback {
-                return sink.run_called_back(setting.inbox, listening);
-            }
-            listening();
-            sink.run()
+            Sink::new(link, clock, setting, Single::new(first, setting.shared, notes)).receive(listening)
         }
         if let Some(observer) = observer {
             setting.touch = TouchLimit::FULL;
-            let ledger = Single::new(first, setting.shared, NoNotes);
-            return run(Tap::on(self, observer), setting.timebase, setting, ledger, listening);
+            return run(Tap::on(self, observer), setting.timebase, setting, NoNotes, first, listening);
         }
         with_clock!(setting.timebase.source, clock => match kept {
-            None => {
-                let ledger = Single::new(first, setting.shared, NoNotes);
-                run(Tap::off(self), clock, setting, ledger, listening)
-            }
+            None => run(Tap::off(self), clock, setting, NoNotes, first, listening),
             Some(log) => {
                 let notes = Arrival::<_, Sampled>::in_places(clock, first, log);
-                let ledger = Single::new(first, setting.shared, notes);
-                run(Tap::off(self), clock, setting, ledger, listening)
+                run(Tap::off(self), clock, setting, notes, first, listening)
             }
         })
     }
@@ -449,25 +403,16 @@ impl<L: Link> Lane for L {
         listening: &mut dyn FnMut(),
     ) -> Ended<Received> {
         fn run<L: Link, C: Clock, B: Keeping>(
-            mut sink: Sink<'_, '_, L, C, B, false>,
-            setting: LoopSetting<'_>,
+            mut sink: Sink<'_, L, C, B, false>,
             listening: &mut dyn FnMut(),
         ) -> Ended<Received> {
-            let ended = if setting.wait == Wait::Callback {
-                sink.run_called_back(setting.inbox, listening)
-            } else {
-                listening();
-                sink.run()
-            };
+            let ended = sink.receive(listening);
             (sink.ledger.received(), ended.map(drop))
         }
-        let (mut link, by) = (Tap::off(self), (receiving.ends, receiving.take_timeout_ns));
         with_clock!(setting.timebase.source, clock => if receiving.has_publishers {
-            let ledger = several(clock, receiving);
-            run(sink(&mut link, clock, &setting, by, ledger), setting, listening)
+            run(sink(self, clock, setting, receiving, several), listening)
         } else {
-            let ledger = single(clock, receiving);
-            run(sink(&mut link, clock, &setting, by, ledger), setting, listening)
+            run(sink(self, clock, setting, receiving, single), listening)
         })
     }
 }
@@ -476,33 +421,29 @@ pub(super) struct AllLinks<'a, L>(pub &'a mut [L]);
 
 impl<L: Link> Turns for AllLinks<'_, L> {
     fn answer(&mut self, setting: LoopSetting<'_>, kept: Vec<(u64, ArrivalLog<'_>)>) -> Result<(), Failure> {
-        let (shared, how) = (setting.shared, answering(&setting));
         if kept.is_empty() {
             let mut stamps: Vec<_> = self.0.iter().map(|_| Requests(NoStamps)).collect();
-            echo::take_turns(self.0, shared, how, &mut stamps)
+            echo::take_turns(self.0, setting, &mut stamps)
         } else {
             with_clock!(setting.timebase.source, clock => {
                 let kept = kept.into_iter().map(|(first, log)| Requests(Kept { clock, first, log }));
                 let mut stamps: Vec<_> = kept.collect();
-                echo::take_turns(self.0, shared, how, &mut stamps)
+                echo::take_turns(self.0, setting, &mut stamps)
             })
         }
     }
 
     fn receive<'a>(&mut self, setting: LoopSetting<'a>, receiving: Vec<Receiving<'a>>) -> Ended<Vec<Received>> {
         fn run<'a, L: Link, C: Clock + Copy, B: Keeping>(
-            links: &mut [L],
+            links: &'a mut [L],
             clock: C,
             setting: LoopSetting<'a>,
             receiving: Vec<Receiving<'a>>,
             ledger: fn(C, Receiving<'a>) -> B,
         ) -> Ended<Vec<Received>> {
-            let mut watches: Vec<_> = links.iter_mut().map(Tap::off).collect();
-            let sinks = watches.iter_mut().zip(receiving).map(|(link, receiving)| {
-                let by = (receiving.ends, receiving.take_timeout_ns);
-                sink(link, clock, &setting, by, ledger(clock, receiving))
-            });
-            let mut sinks: Vec<_> = sinks.collect();
+            let sinks = links.iter_mut().zip(receiving);
+            let mut sinks: Vec<_> =
+                sinks.map(|(link, receiving)| sink(link, clock, setting, receiving, ledger)).collect();
             let ended = take_turns(&mut sinks);
             (sinks.into_iter().map(|sink| sink.ledger.received()).collect(), ended)
         }

@@ -4,11 +4,11 @@ use crate::measure::Tracker;
 use crate::measure::answers::Answers;
 use crate::measure::several_followers::SeveralFollowers;
 use crate::measure::stamps::TripRow;
-use crate::measure::trips::PausedTrips;
+use crate::measure::trips::TripState;
 
 pub enum RoundTrips {
-    One(PausedTrips<Tracker>),
-    Several(PausedTrips<SeveralFollowers>),
+    One(TripState<Tracker>),
+    Several(TripState<SeveralFollowers>),
 }
 
 impl RoundTrips {
@@ -16,10 +16,10 @@ impl RoundTrips {
     /// alone answers.
     pub fn new(followers: u32, only: Option<u32>, sequence: u64, length: usize) -> Self {
         match only {
-            _ if followers == 1 => RoundTrips::One(PausedTrips::begin(Tracker::default(), sequence, length)),
-            None => RoundTrips::Several(PausedTrips::begin(SeveralFollowers::new(followers), sequence, length)),
+            _ if followers == 1 => RoundTrips::One(TripState::begin(Tracker::default(), sequence, length)),
+            None => RoundTrips::Several(TripState::begin(SeveralFollowers::new(followers), sequence, length)),
             Some(only) => {
-                RoundTrips::Several(PausedTrips::begin(SeveralFollowers::only(followers, only), sequence, length))
+                RoundTrips::Several(TripState::begin(SeveralFollowers::only(followers, only), sequence, length))
             }
         }
     }

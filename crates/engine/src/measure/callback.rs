@@ -1,129 +1,16 @@
 //! Loops of both sides under wait `callback`: the system's own thread handles messages.
-#![expect(unsafe_code, reason = "calls from the system's threads")]
 
 use super::answers::{Answers, TripStep};
 use super::echo;
-use super::echo::EchoSetting;
+pub use super::inbox::Inbox;
+use super::setting::LoopSetting;
 use super::stamps::Stamps;
 use super::trips::{StoredSamples, Trips};
 use super::{Failure, LoopEnd, Shared, Tap};
 use crate::clock::Clock;
-use std::cell::UnsafeCell;
-use std::ffi::c_void;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tripmeter_abi::{Callback, Link, Message};
-
-/// Receiver of a link's messages: it drops them, or calls the handler of the current phase.
-///
-/// The system's thread and the main thread take turns by one atomic flag. The main thread takes it only to change handlers,
-/// and a few times per loss time-out for checks. So the flag is normally free in the measured window.
-#[derive(Default)]
-pub struct Inbox {
-    taken: AtomicBool,
-    /// True once an invalid message came, which must not be touched.
-    is_broken: AtomicBool,
-    handler: UnsafeCell<Option<Handler>>,
-}
-
-type Handler = Box<dyn FnMut(&Message)>;
-
-// SAFETY: `handler` is only touched by the holder of the turn (`taken`), one thread at a time.
-unsafe impl Sync for Inbox {}
-// SAFETY: handlers are made by `serve`, from state that may be used by one thread at a time.
-unsafe impl Send for Inbox {}
-
-impl Inbox {
-    /// Function to give to a link, which the inbox must outlive.
-    pub fn callback(&self) -> Callback {
-        Callback { function: deliver, context: (&raw const *self).cast_mut().cast() }
-    }
-
-    fn turn<R>(&self, work: impl FnOnce(&mut Option<Handler>) -> R) -> R {
-        while self.taken.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
-            std::thread::yield_now();
-        }
-        let _given_back = GiveBack(&self.taken);
-        // SAFETY: this thread holds the turn.
-        work(unsafe { &mut *self.handler.get() })
-    }
-
-    /// Handles messages with `handle` while `wait` runs in this thread; both get `state`, one at a time.
-    pub fn serve<S, R>(
-        &self,
-        state: &mut S,
-        handle: fn(&mut S, &Message),
-        wait: impl FnOnce(&HandlerTurns<'_, S>) -> R,
-    ) -> R {
-        let state: *mut S = state;
-        let handler: Box<dyn FnMut(&Message) + '_> = Box::new(move |message| {
-            // SAFETY: the handler runs in its turn only, and is removed before `state`'s borrow ends.
-            handle(unsafe { &mut *state }, message);
-        });
-        // SAFETY: only the lifetime changes; the handler is removed below, before this function returns, on unwinding too.
-        let handler: Handler = unsafe { std::mem::transmute(handler) };
-        self.turn(|slot| *slot = Some(handler));
-        let _removed_at_the_end = RemoveHandler(self);
-        wait(&HandlerTurns { inbox: self, state })
-    }
-}
-
-/// Guard that returns the turn even if a panic crosses it: removing the handler takes the turn again.
-struct GiveBack<'a>(&'a AtomicBool);
-
-impl Drop for GiveBack<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Release);
-    }
-}
-
-struct RemoveHandler<'a>(&'a Inbox);
-
-impl Drop for RemoveHandler<'_> {
-    fn drop(&mut self) {
-        self.0.turn(|slot| *slot = None);
-    }
-}
-
-/// Access of the waiting thread to the state of a handler.
-pub struct HandlerTurns<'a, S> {
-    inbox: &'a Inbox,
-    state: *mut S,
-}
-
-impl<S> HandlerTurns<'_, S> {
-    /// Runs `work` on the state while no message is handled.
-    pub fn with<R>(&self, work: impl FnOnce(&mut S) -> R) -> R {
-        // SAFETY: the state is used by the holder of the turn only.
-        self.inbox.turn(|_| work(unsafe { &mut *self.state }))
-    }
-
-    /// Fails if an invalid message came.
-    pub fn check(&self) -> Result<(), Failure> {
-        const WHY: &str = "`on_message` was called with a message that is NULL or misaligned, or whose data is NULL";
-        let is_broken = self.inbox.is_broken.load(Relaxed);
-        if is_broken { Err(tripmeter_abi::Error::failed(WHY).into()) } else { Ok(()) }
-    }
-}
-
-unsafe extern "C" fn deliver(context: *mut c_void, message: *const Message) {
-    // SAFETY: the context is an inbox that outlives its link.
-    let inbox = unsafe { &*context.cast::<Inbox>() };
-    if message.is_null() || !message.is_aligned() {
-        return inbox.is_broken.store(true, Relaxed);
-    }
-    // SAFETY: the message is neither NULL nor misaligned, and valid during the call.
-    let message = unsafe { &*message };
-    if message.data.is_null() || message.length > isize::MAX as usize {
-        return inbox.is_broken.store(true, Relaxed);
-    }
-    inbox.turn(|slot| {
-        if let Some(handler) = slot {
-            handler(message);
-        }
-    });
-}
+use tripmeter_abi::{Link, Message};
 
 /// Longest interval between checks by the main thread, however long an answer is awaited.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
@@ -182,12 +69,12 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
 
     fn handle(&mut self, message: &Message) {
         self.trips.link.seen(message);
-        let (sequence, length, touch) = (self.trips.sequence, self.trips.length, self.trips.touch);
+        let (sequence, length, touch) = (self.trips.state.sequence, self.trips.state.length, self.trips.setting.touch);
         if self.is_over {
-            self.trips.answers.step(message, sequence + 1, length, touch);
+            self.trips.state.answers.step(message, sequence + 1, length, touch);
             return;
         }
-        match self.trips.answers.step(message, sequence, length, touch) {
+        match self.trips.state.answers.step(message, sequence, length, touch) {
             TripStep::Answered => {
                 let stamp = self.trips.clock.now();
                 self.samples[self.stored] = stamp - self.previous;
@@ -207,7 +94,7 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
         let now = self.trips.clock.now();
         if self.is_over {
         } else if shared.stop.load(Relaxed) || shared.is_capped(now) {
-            self.trips.answers.abandon(self.trips.sequence);
+            self.trips.state.answers.abandon(self.trips.state.sequence);
             self.finish(Ok(shared.early_end()));
         } else if shared.peer_gone.load(Relaxed) {
             self.finish(Err(Failure::PeerGone));
@@ -219,7 +106,6 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
 
 /// Makes round trips as [`Trips::run`] does, under wait `callback`.
 pub fn trips<L: Link, C: Clock, A: Answers, const ON: bool>(
-    inbox: &Inbox,
     trips: &mut Trips<'_, L, C, A, ON>,
     samples: &mut [u64],
     deadline: u64,
@@ -227,9 +113,9 @@ pub fn trips<L: Link, C: Clock, A: Answers, const ON: bool>(
     if samples.is_empty() {
         return (0, Ok(LoopEnd::Full));
     }
-    let shared = trips.shared;
-    let pause = Duration::from_nanos(trips.loss_timeout_ns / 4).min(LONGEST_PAUSE);
-    trips.rows.clear();
+    let LoopSetting { inbox, shared, .. } = trips.setting;
+    let pause = Duration::from_nanos(trips.setting.loss_timeout_ns / 4).min(LONGEST_PAUSE);
+    trips.state.rows.clear();
     let previous = trips.begin_row(0);
     let waiter = std::thread::current();
     let mut chain = Chain { trips, samples, stored: 0, previous, deadline, end: None, is_over: false, waiter };
@@ -252,34 +138,34 @@ pub fn trips<L: Link, C: Clock, A: Answers, const ON: bool>(
 }
 
 /// Drains as [`Trips::drain`] does, under wait `callback`.
-pub fn drain<L: Link, C: Clock, A: Answers, const ON: bool>(inbox: &Inbox, trips: &mut Trips<'_, L, C, A, ON>) {
+pub fn drain<L: Link, C: Clock, A: Answers, const ON: bool>(trips: &mut Trips<'_, L, C, A, ON>) {
     let handle = |trips: &mut &mut Trips<'_, L, C, A, ON>, message: &Message| {
-        trips.answers.step(message, trips.sequence + 1, trips.length, trips.touch);
+        trips.state.answers.step(message, trips.state.sequence + 1, trips.state.length, trips.setting.touch);
     };
-    let mut state = trips;
+    let (inbox, mut state) = (trips.setting.inbox, trips);
     inbox.serve(&mut state, handle, |_| std::thread::sleep(Duration::from_millis(5)));
 }
 
 /// Answers as [`echo::run`] does, under wait `callback`; calls `listening` once no message can get lost.
 pub fn echo<L: Link, S: Stamps, const ON: bool>(
-    inbox: &Inbox,
     link: &mut Tap<'_, L, ON>,
-    shared: &Shared,
-    how: EchoSetting,
+    setting: LoopSetting<'_>,
     stamps: &mut S,
     listening: impl FnOnce(),
 ) -> Result<(), Failure> {
     struct AnswerState<'a, 'w, L, S, const ON: bool> {
         link: &'a mut Tap<'w, L, ON>,
-        how: EchoSetting,
+        setting: LoopSetting<'a>,
         stamps: &'a mut S,
         result: Result<(), Failure>,
     }
-    let mut state = AnswerState { link, how, stamps, result: Ok(()) };
+    let LoopSetting { inbox, shared, .. } = setting;
+    let mut state = AnswerState { link, setting, stamps, result: Ok(()) };
     let handle = |state: &mut AnswerState<'_, '_, L, S, ON>, message: &Message| {
         state.link.seen(message);
         if state.result.is_ok() {
-            state.result = echo::answer(state.link, message, state.how, state.stamps);
+            let LoopSetting { loss_timeout_ns, touch, .. } = state.setting;
+            state.result = echo::answer(state.link, message, loss_timeout_ns, touch, state.stamps);
         }
     };
     inbox.serve(&mut state, handle, |turns| {
@@ -297,12 +183,19 @@ pub fn echo<L: Link, S: Stamps, const ON: bool>(
 
 #[cfg(test)]
 mod tests {
+    #![expect(unsafe_code, reason = "a call as from the system's thread")]
+
     use super::*;
+    use crate::clock::Timebase;
     use crate::measure::Tracker;
+    use crate::measure::ledger::Single;
+    use crate::measure::notes::NoNotes;
     use crate::measure::sink::Sink;
     use crate::measure::stamps::NoStamps;
+    use crate::measure::trips::TripState;
     use crate::message::{Header, Kind, TouchLimit};
     use std::ptr::null_mut;
+    use tripmeter_abi::Wait;
     use tripmeter_transport_inmem::{FakeClock, Script, scripted};
 
     struct Still;
@@ -311,6 +204,11 @@ mod tests {
         fn now(&self) -> u64 {
             0
         }
+    }
+
+    fn setting<'a>(inbox: &'a Inbox, shared: &'a Shared) -> LoopSetting<'a> {
+        let (timebase, touch, wait) = (Timebase::NANOSECONDS, TouchLimit::NONE, Wait::Callback);
+        LoopSetting { timebase, touch, wait, loss_timeout_ns: 1, inbox, shared }
     }
 
     #[test]
@@ -323,24 +221,17 @@ mod tests {
             let callback = inbox.callback();
             // SAFETY: the inbox lives, and what is no message is not touched.
             unsafe { (callback.function)(callback.context, bad) };
-            let link = || scripted(Script::new(tripmeter_abi::Wait::Block, 0, &[]).unwrap(), FakeClock::default());
+            let link = || scripted(Script::new(Wait::Block, 0, &[]).unwrap(), FakeClock::default());
             let shared = Shared::default();
+            let setting = setting(&inbox, &shared);
             let mut first = link();
-            let mut round_trips = Trips::new(Tap::off(&mut first), Still, Tracker::default(), &shared, (1, 1), 0);
-            round_trips.begin(16);
-            let (_, ended) = trips(&inbox, &mut round_trips, &mut [0; 4], u64::MAX);
+            let state = TripState::begin(Tracker::default(), 0, 16);
+            let (_, ended) = trips(&mut Trips::new(Tap::off(&mut first), Still, setting, state), &mut [0; 4], u64::MAX);
             let mut answering = link();
-            let answered = echo(
-                &inbox,
-                &mut Tap::off(&mut answering),
-                &shared,
-                EchoSetting { timeout_ns: 1, touch: TouchLimit::NONE },
-                &mut NoStamps,
-                || (),
-            );
+            let answered = echo(&mut Tap::off(&mut answering), setting, &mut NoStamps, || ());
             let mut counting = link();
-            let mut watch = Tap::off(&mut counting);
-            let counted = Sink::new(&mut watch, Still, &shared, 1).run_called_back(&inbox, || ());
+            let ledger = Single::new(1, &shared, NoNotes);
+            let counted = Sink::new(Tap::off(&mut counting), Still, setting, ledger).receive(|| ());
             for failure in [ended.unwrap_err(), answered.unwrap_err(), counted.unwrap_err()] {
                 assert!(
                     failure.to_string().contains("`on_message` was called with a message that is NULL"),
@@ -351,20 +242,11 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_gives_the_turn_back() {
-        let inbox = Inbox::default();
-        let panics =
-            std::panic::AssertUnwindSafe(|| inbox.serve(&mut (), |(), _| (), |turns| turns.with(|()| panic!("meant"))));
-        assert!(std::panic::catch_unwind(panics).is_err());
-        assert!(!inbox.taken.load(Relaxed));
-    }
-
-    #[test]
     fn an_answer_that_comes_after_the_end_begins_no_trip() {
-        let script = Script::new(tripmeter_abi::Wait::Block, 0, &[]).unwrap();
+        let script = Script::new(Wait::Block, 0, &[]).unwrap();
         let (mut link, shared) = (scripted(script, FakeClock::default()), Shared::default());
-        let mut trips = Trips::new(Tap::off(&mut link), Still, Tracker::default(), &shared, (1, 1), 0);
-        trips.begin(16);
+        let (inbox, state) = (Inbox::default(), TripState::begin(Tracker::default(), 0, 16));
+        let mut trips = Trips::new(Tap::off(&mut link), Still, setting(&inbox, &shared), state);
         let (mut samples, waiter) = ([0; 4], std::thread::current());
         let (trips, samples, deadline) = (&mut trips, &mut samples[..], u64::MAX);
         let mut chain = Chain { trips, samples, stored: 0, previous: 0, deadline, end: None, is_over: false, waiter };
@@ -374,7 +256,10 @@ mod tests {
         assert!(matches!(chain.end.take(), Some(Ok(LoopEnd::Stopped))));
         let header = Header::new(1, Kind::Pong, 16);
         chain.handle(&Message { data: (&raw const header).cast(), length: 16, token: null_mut() });
-        assert_eq!((chain.trips.sequence, chain.stored), (1, 0));
-        assert_eq!((chain.trips.answers.abandoned(), chain.trips.answers.counts()), (1, Default::default()));
+        assert_eq!((chain.trips.state.sequence, chain.stored), (1, 0));
+        assert_eq!(
+            (chain.trips.state.answers.abandoned(), chain.trips.state.answers.counts()),
+            (1, Default::default())
+        );
     }
 }

@@ -1,9 +1,9 @@
 //! Leader's loop of one client under pattern `rpc`: it calls, waits for the answer, and calls again.
 
 use super::answers::{Answers, TripStep};
-use super::callback::{HandlerTurns, Inbox};
+use super::inbox::HandlerTurns;
 use super::notes::{DAMAGED, NEVER};
-use super::publish::{Rest, Schedule, Sending, Timetable, await_due};
+use super::publish::{Rest, Sending, Timetable, await_due};
 use super::trips::{Trip, Trips};
 use super::{Failure, LoopEnd, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tracker};
 use crate::clock::Clock;
@@ -61,19 +61,38 @@ pub struct Called {
     pub sequence: u64,
 }
 
-pub struct Client<'a, C, R, S = Schedule> {
-    pub clock: C,
+/// Calls that one client has to make.
+#[derive(Clone, Copy)]
+pub struct CallPlan<'a, T, R> {
+    /// Due time and request length of each call; with a period of 0, it is due when the one before has ended.
+    pub times: T,
     pub rest: R,
-    /// Bytes of a call, unless `schedule` has lengths.
+    /// Bytes of each request, unless `times` has lengths.
     pub length: usize,
-    /// Due times; with a period of 0, each call is due when the one before has ended.
-    pub schedule: S,
-    pub shared: &'a Shared,
-    pub sending: &'a Sending,
+    /// Number of the latest call made.
     pub sequence: u64,
+    /// Tick from which on no call begins.
+    pub deadline: u64,
+    pub sending: &'a Sending,
+    /// Called once only late answers are left to take.
+    pub draining: &'a (dyn Fn() + Sync),
 }
 
-impl<C: Clock, R: Rest, S: Timetable> Client<'_, C, R, S> {
+impl<'a, T, R> CallPlan<'a, T, R> {
+    /// The same calls, with their times as a type that the loop is compiled for.
+    pub fn at<S>(self, times: S) -> CallPlan<'a, S, R> {
+        let Self { rest, length, sequence, deadline, sending, draining, .. } = self;
+        CallPlan { times, rest, length, sequence, deadline, sending, draining }
+    }
+}
+
+pub struct Client<'a, C, T, R> {
+    pub clock: C,
+    pub shared: &'a Shared,
+    pub calls: CallPlan<'a, T, R>,
+}
+
+impl<C: Clock, T: Timetable, R: Rest> Client<'_, C, T, R> {
     /// Makes a call for each place of `made`, when it is due and the one before has ended. `call` gets its tick and bytes.
     /// Ends early if one would begin at the deadline or later, or the user has asked to stop. Returns the number of calls.
     /// Fails if `call` fails, or the other side has gone.
@@ -81,26 +100,26 @@ impl<C: Clock, R: Rest, S: Timetable> Client<'_, C, R, S> {
     pub fn run(
         &mut self,
         made: &mut Made,
-        deadline: u64,
         mut call: impl FnMut(u64, usize) -> Result<CallEnd, Failure>,
     ) -> Result<(usize, LoopEnd), Failure> {
+        let deadline = self.calls.deadline;
         for index in 0..made.sent.len() {
-            let due = self.schedule.due(index);
+            let due = self.calls.times.due(index);
             if due >= deadline {
                 return Ok((index, LoopEnd::Deadline));
             }
-            if !await_due(due, &self.clock, &self.rest, self.shared)? {
+            if !await_due(due, &self.clock, &self.calls.rest, self.shared)? {
                 return Ok((index, LoopEnd::Stopped));
             }
             let begun = self.clock.now();
             if begun >= deadline {
                 return Ok((index, LoopEnd::Deadline));
             }
-            self.sequence += 1;
-            self.sending.begin(self.sequence);
+            self.calls.sequence += 1;
+            self.calls.sending.begin(self.calls.sequence);
             made.sent[index] = begun;
-            let ended = call(begun, self.schedule.length(index, self.length))?;
-            self.sending.end(self.sequence);
+            let ended = call(begun, self.calls.times.length(index, self.calls.length))?;
+            self.calls.sending.end(self.calls.sequence);
             match ended {
                 CallEnd::Answered(stamp) => {
                     (made.answered[index], made.until) = (stamp, stamp);
@@ -116,12 +135,12 @@ impl<C: Clock, R: Rest, S: Timetable> Client<'_, C, R, S> {
     }
 }
 
-impl<C, R, S> Client<'_, C, R, S> {
+impl<C, T, R> Client<'_, C, T, R> {
     /// Number of calls made until `failure` ended [`Client::run`]. One under way failed with it, or is lost if nobody was left
     /// to answer.
     pub fn broken(&self, made: &mut Made, failure: &Failure) -> usize {
         let calls = made.sent.iter().take_while(|sent| **sent != NEVER).count();
-        let is_under_way = self.sending.shown().is_sending();
+        let is_under_way = self.calls.sending.shown().is_sending();
         if let Some(last) = calls.checked_sub(1).filter(|_| is_under_way) {
             let is_lost = matches!(failure, Failure::Silent { .. } | Failure::Full { .. } | Failure::PeerGone);
             made.marks[last] = if is_lost { 0 } else { DAMAGED };
@@ -141,7 +160,7 @@ impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
             Ok(Trip::Unanswered) => Ok(CallEnd::TimedOut),
             Ok(Trip::Damaged) => Ok(CallEnd::Failed),
             Ok(Trip::Stopped) => {
-                self.answers.abandon(self.sequence);
+                self.state.answers.abandon(self.state.sequence);
                 Ok(CallEnd::Stopped)
             }
             Err(failure) => self.failed(failure),
@@ -152,7 +171,7 @@ impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
     #[cold]
     fn failed(&mut self, failure: Failure) -> Result<CallEnd, Failure> {
         let is_call = matches!(&failure, Failure::Transport(error) if error.status != Status::Closed);
-        if !is_call || self.answers.give_up(self.sequence) >= MOST_SILENT {
+        if !is_call || self.state.answers.give_up(self.state.sequence) >= MOST_SILENT {
             return Err(failure);
         }
         Ok(CallEnd::Failed)
@@ -169,12 +188,12 @@ struct CalledBack<'t, 'w, L, C> {
 
 impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
     fn handle(&mut self, message: &Message) {
-        let (sequence, length, touch) = (self.trips.sequence, self.trips.length, self.trips.touch);
+        let (sequence, length, touch) = (self.trips.state.sequence, self.trips.state.length, self.trips.setting.touch);
         if !self.is_awaited {
-            self.trips.answers.step(message, sequence + 1, length, touch);
+            self.trips.state.answers.step(message, sequence + 1, length, touch);
             return;
         }
-        let ended = match self.trips.answers.step(message, sequence, length, touch) {
+        let ended = match self.trips.state.answers.step(message, sequence, length, touch) {
             TripStep::Answered => Ok(CallEnd::Answered(self.trips.clock.now())),
             TripStep::Over => self.trips.damaged(message.length).map(|_| CallEnd::Failed),
             TripStep::On => return,
@@ -184,9 +203,9 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
     }
 
     /// Sends a request. Returns `None` if its end must be waited for.
-    fn send<S: Timetable>(&mut self, length: usize) -> Result<Option<CallEnd>, Failure> {
-        if S::HAS_LENGTHS {
-            self.trips.length = length;
+    fn send<T: Timetable>(&mut self, length: usize) -> Result<Option<CallEnd>, Failure> {
+        if T::HAS_LENGTHS {
+            self.trips.state.length = length;
         }
         (self.is_awaited, self.ended) = (true, None);
         let ended = match self.trips.send() {
@@ -200,7 +219,7 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
     }
 
     fn stop(&mut self) -> CallEnd {
-        self.trips.answers.abandon(self.trips.sequence);
+        self.trips.state.answers.abandon(self.trips.state.sequence);
         self.is_awaited = false;
         CallEnd::Stopped
     }
@@ -210,7 +229,7 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
         if let Some(ended) = self.ended.take() {
             return ended.map(Some);
         }
-        let shared = self.trips.shared;
+        let shared = self.trips.setting.shared;
         if shared.stop.load(Relaxed) {
             return Ok(Some(self.stop()));
         }
@@ -228,18 +247,18 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
 
 /// Runs `work` with a function that makes one call as [`Trips::call`] does, under wait `callback`. Then takes late answers
 /// for 5 ms.
-pub fn called_back<L: Link, C: Clock, S: Timetable, O>(
-    inbox: &Inbox,
+pub fn called_back<L: Link, C: Clock, T: Timetable, O>(
     trips: &mut Trips<'_, L, C, Tracker, false>,
     work: impl FnOnce(&mut dyn FnMut(u64, usize) -> Result<CallEnd, Failure>) -> Result<O, Failure>,
 ) -> Result<O, Failure> {
     const QUIET: Duration = Duration::from_millis(5);
-    let pause = Duration::from_nanos(TAKE_TIMEOUT_NS.min(trips.loss_timeout_ns / 4));
+    let pause = Duration::from_nanos(TAKE_TIMEOUT_NS.min(trips.setting.loss_timeout_ns / 4));
     let waiter = std::thread::current();
     let mut state = CalledBack { trips, is_awaited: false, ended: None, waiter };
+    let inbox = state.trips.setting.inbox;
     inbox.serve(&mut state, CalledBack::handle, |turns: &HandlerTurns<'_, CalledBack<'_, '_, L, C>>| {
         let done = work(&mut |begun, length| {
-            if let Some(ended) = turns.with(|state| state.send::<S>(length))? {
+            if let Some(ended) = turns.with(|state| state.send::<T>(length))? {
                 return Ok(ended);
             }
             loop {

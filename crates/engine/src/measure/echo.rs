@@ -1,22 +1,17 @@
 //! Follower's loop under `pingpong` and `rpc`.
 
+use super::setting::LoopSetting;
 use super::stamps::Stamps;
 use super::{Failure, Shared, TAKE_TIMEOUT_NS};
 use crate::message::{self, Header, Kind, TouchLimit};
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Link, Message};
 
-#[derive(Clone, Copy)]
-pub struct EchoSetting {
-    /// Longest time that a full transport may delay an answer.
-    pub timeout_ns: u64,
-    pub touch: TouchLimit,
-}
-
 /// Answers every message, by `poll` or `block`, until [`Shared::stop`] is set or the leader has gone.
 #[inline(never)]
-pub fn run<L: Link>(link: &mut L, shared: &Shared, how: EchoSetting, stamps: &mut impl Stamps) -> Result<(), Failure> {
-    while step(link, how, stamps)? || !is_over(shared) {}
+pub fn run<L: Link>(link: &mut L, setting: LoopSetting<'_>, stamps: &mut impl Stamps) -> Result<(), Failure> {
+    let LoopSetting { shared, loss_timeout_ns, touch, .. } = setting;
+    while step(link, loss_timeout_ns, touch, stamps)? || !is_over(shared) {}
     Ok(())
 }
 
@@ -25,15 +20,15 @@ pub fn run<L: Link>(link: &mut L, shared: &Shared, how: EchoSetting, stamps: &mu
 #[inline(never)]
 pub fn take_turns<L: Link, S: Stamps>(
     links: &mut [L],
-    shared: &Shared,
-    how: EchoSetting,
+    setting: LoopSetting<'_>,
     stamps: &mut [S],
 ) -> Result<(), Failure> {
+    let LoopSetting { shared, loss_timeout_ns, touch, .. } = setting;
     let mut is_busy = true;
     while is_busy || !is_over(shared) {
         is_busy = false;
         for (link, stamps) in links.iter_mut().zip(&mut *stamps) {
-            is_busy |= step(link, how, stamps)?;
+            is_busy |= step(link, loss_timeout_ns, touch, stamps)?;
         }
     }
     Ok(())
@@ -45,14 +40,14 @@ fn is_over(shared: &Shared) -> bool {
 
 /// Answers the next message; false if there was none.
 #[inline(always)]
-fn step<L: Link>(link: &mut L, how: EchoSetting, stamps: &mut impl Stamps) -> Result<bool, Failure> {
-    let Some(message) = link.take(how.timeout_ns.min(TAKE_TIMEOUT_NS))? else { return Ok(false) };
-    let answered = answer(link, &message, how, stamps);
+fn step<L: Link>(link: &mut L, timeout_ns: u64, touch: TouchLimit, stamps: &mut impl Stamps) -> Result<bool, Failure> {
+    let Some(message) = link.take(timeout_ns.min(TAKE_TIMEOUT_NS))? else { return Ok(false) };
+    let answered = answer(link, &message, timeout_ns, touch, stamps);
     link.release(message);
     answered.map(|()| true)
 }
 
-/// Sends a message of the same size back.
+/// Sends a message of the same size back. A full transport may delay it for `timeout_ns`.
 ///
 /// An intact header is answered in kind. A damaged one goes back as it came, so that the leader counts it; one of several
 /// followers reports the damage instead. A message too short for a header cannot be answered, and is lost.
@@ -60,14 +55,15 @@ fn step<L: Link>(link: &mut L, how: EchoSetting, stamps: &mut impl Stamps) -> Re
 pub fn answer<L: Link, S: Stamps>(
     link: &mut L,
     message: &Message,
-    how: EchoSetting,
+    timeout_ns: u64,
+    touch: TouchLimit,
     stamps: &mut S,
 ) -> Result<(), Failure> {
     let Some(header) = message::header(message) else { return Ok(()) };
     let at = stamps.stamp();
     let reply = if header == Header::new(header.sequence, Kind::Ping, message.length) {
         stamps.arrived(header.sequence, at);
-        let intact = message::body_intact(message, header.sequence, how.touch);
+        let intact = message::body_intact(message, header.sequence, touch);
         let kind = if intact { Kind::Pong } else { Kind::PongToDamaged };
         Header::of(header.sequence, kind, message.length, stamps.follower().unwrap_or(0))
     } else if let Some(follower) = stamps.follower() {
@@ -76,9 +72,9 @@ pub fn answer<L: Link, S: Stamps>(
         header
     };
     let loan = link.loan(message.length, S::REPLIES.then_some(message))?;
-    message::write(&loan, reply, how.touch);
+    message::write(&loan, reply, touch);
     // The leader counts an answer that could not be sent in time as lost.
-    link.publish(loan, how.timeout_ns)?;
+    link.publish(loan, timeout_ns)?;
     Ok(())
 }
 
@@ -157,7 +153,7 @@ mod tests {
                 // SAFETY: inside the header, which has 16 bytes.
                 unsafe { *data.add(byte) ^= 1 };
             }
-            answer(&mut link, &received, EchoSetting { timeout_ns: 0, touch: TouchLimit::FULL }, &mut stamps).unwrap();
+            answer(&mut link, &received, 0, TouchLimit::FULL, &mut stamps).unwrap();
             assert_eq!(stamps.0, expected, "{byte:?}");
         }
     }
@@ -174,7 +170,7 @@ mod tests {
         let received = Message { data, length: LENGTH, token: null_mut() };
         // SAFETY: inside the message, behind its header.
         let mut stamps = Damaging(unsafe { data.add(LENGTH - 1) });
-        answer(&mut link, &received, EchoSetting { timeout_ns: 0, touch: TouchLimit::FULL }, &mut stamps).unwrap();
+        answer(&mut link, &received, 0, TouchLimit::FULL, &mut stamps).unwrap();
         let answered = Message { data: link.0.as_ptr().cast(), length: LENGTH, token: null_mut() };
         let header = message::header(&answered).and_then(|header| header.intact(LENGTH));
         assert_eq!(header, Some(Kind::PongToDamaged));

@@ -1,9 +1,10 @@
 //! Leader's loop of one topic under pattern `channel`: it sleeps until a message is due, stamps, and publishes.
 //! The timetable is a type of the loop, so that nothing is decided per message.
 
-use super::{Failure, LoopEnd, Shared, Tap};
+use super::setting::LoopSetting;
+use super::{Failure, LoopEnd, Shared};
 use crate::clock::{Clock, monotonic_ns};
-use crate::message::{self, Header, Kind, TouchLimit};
+use crate::message::{self, Header, Kind};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Link;
@@ -200,43 +201,58 @@ pub fn await_due(due: u64, clock: &impl Clock, rest: &impl Rest, shared: &Shared
     }
 }
 
-pub struct Publisher<'a, 'w, L, C, R, const ON: bool, S = Schedule> {
-    pub link: &'a mut Tap<'w, L, ON>,
-    pub clock: C,
+/// Messages that one topic or publisher has to send.
+#[derive(Clone, Copy)]
+pub struct PublicationPlan<'a, T, R> {
+    /// Due time and length of each message.
+    pub times: T,
     pub rest: R,
-    pub schedule: S,
-    /// Bytes of every message, unless `schedule` has lengths.
+    /// Bytes of each message, unless `times` has lengths.
     pub length: usize,
+    /// Number of the latest message sent.
     pub sequence: u64,
     /// Index among several publishers of one topic; else 0.
     pub publisher: u32,
-    pub touch: TouchLimit,
-    pub shared: &'a Shared,
+    /// Tick from which on no due message is sent.
+    pub deadline: u64,
     pub sending: &'a Sending,
-    /// Longest time that a full transport may delay a message.
-    pub timeout_ns: u64,
+}
+
+impl<'a, T, R> PublicationPlan<'a, T, R> {
+    /// The same messages, with their times as a type that the loop is compiled for.
+    pub fn at<S>(self, times: S) -> PublicationPlan<'a, S, R> {
+        let Self { rest, length, sequence, publisher, deadline, sending, .. } = self;
+        PublicationPlan { times, rest, length, sequence, publisher, deadline, sending }
+    }
+}
+
+pub struct Publisher<'a, L, C, T, R> {
+    pub link: &'a mut L,
+    pub clock: C,
+    pub setting: LoopSetting<'a>,
+    pub plan: PublicationPlan<'a, T, R>,
     pub refused: u64,
 }
 
-impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_, L, C, R, ON, S> {
+impl<L: Link, C: Clock, T: Timetable, R: Rest> Publisher<'_, L, C, T, R> {
     /// Publishes a message for each place of `sent`, when it is due, and notes the send time there. Ends early if one is due
     /// at the deadline or later, or the user has asked to stop. Returns the number sent.
     /// Fails if the transport fails, or takes no more messages.
     #[inline(never)]
-    pub fn run(&mut self, sent: &mut [u64], deadline: u64) -> Result<(usize, LoopEnd), Failure> {
+    pub fn run(&mut self, sent: &mut [u64]) -> Result<(usize, LoopEnd), Failure> {
         for (index, stamp) in sent.iter_mut().enumerate() {
-            let due = self.schedule.due(index);
-            if due >= deadline {
+            let due = self.plan.times.due(index);
+            if due >= self.plan.deadline {
                 return Ok((index, LoopEnd::Deadline));
             }
-            if !await_due(due, &self.clock, &self.rest, self.shared)? {
+            if !await_due(due, &self.clock, &self.plan.rest, self.setting.shared)? {
                 return Ok((index, LoopEnd::Stopped));
             }
-            let number = self.sequence + 1;
-            self.sending.begin(number);
+            let number = self.plan.sequence + 1;
+            self.plan.sending.begin(number);
             *stamp = self.clock.now();
-            let is_sent = self.send(self.schedule.length(index, self.length))?;
-            self.sending.end(number);
+            let is_sent = self.send(self.plan.times.length(index, self.plan.length))?;
+            self.plan.sending.end(number);
             if !is_sent {
                 return Ok((index, LoopEnd::Stopped));
             }
@@ -246,13 +262,13 @@ impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_,
 
     #[inline(always)]
     fn send(&mut self, length: usize) -> Result<bool, Failure> {
-        let header = Header::of(self.sequence + 1, Kind::Ping, length, self.publisher);
+        let header = Header::of(self.plan.sequence + 1, Kind::Ping, length, self.plan.publisher);
         let mut silent = 0;
         loop {
             let loan = self.link.loan(length, None)?;
-            message::write(&loan, header, self.touch);
-            if self.link.publish(loan, self.timeout_ns)? {
-                self.sequence += 1;
+            message::write(&loan, header, self.setting.touch);
+            if self.link.publish(loan, self.setting.loss_timeout_ns)? {
+                self.plan.sequence += 1;
                 return Ok(true);
             }
             silent += 1;
@@ -267,8 +283,8 @@ impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_,
     fn go_on(&mut self, silent: u32) -> Result<bool, Failure> {
         self.refused += 1;
         // The call has returned: a sign of life.
-        self.shared.sequence.fetch_add(1, Relaxed);
-        self.shared.after_refusal(silent, self.timeout_ns, self.clock.now())
+        self.setting.shared.sequence.fetch_add(1, Relaxed);
+        self.setting.shared.after_refusal(silent, self.setting.loss_timeout_ns, self.clock.now())
     }
 }
 

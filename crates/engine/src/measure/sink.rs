@@ -1,50 +1,46 @@
 //! Follower's loop under one-way patterns: it counts messages.
 
-use super::callback::Inbox;
-use super::ledger::{Ledger, Single};
-use super::notes::NoNotes;
-use super::{Failure, Shared, TAKE_TIMEOUT_NS, Tap};
+use super::ledger::Ledger;
+use super::setting::LoopSetting;
+use super::{Failure, TAKE_TIMEOUT_NS, Tap};
 use crate::clock::Clock;
-use crate::message::TouchLimit;
 use crate::wire::Arrived;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
-use tripmeter_abi::{Link, Message};
+use tripmeter_abi::{Link, Message, Wait};
 
 /// Wait for overtaken messages once the last one has come.
 const OVERTAKEN_NS: u64 = 50_000_000;
 
-pub struct Sink<'a, 'w, L, C, B, const ON: bool> {
-    pub link: &'a mut Tap<'w, L, ON>,
+pub struct Sink<'a, L, C, B, const ON: bool> {
+    pub link: Tap<'a, L, ON>,
     pub clock: C,
-    pub shared: &'a Shared,
-    /// Longest wait for messages that were sent.
-    pub loss_timeout_ns: u64,
+    pub setting: LoopSetting<'a>,
     /// Longest sleep of one receive before it checks the flags.
     pub take_timeout_ns: u64,
-    pub ticks_per_ns: f64,
-    pub touch: TouchLimit,
     pub ledger: B,
     /// Tick at which the number of messages became known.
     told: Option<u64>,
 }
 
-impl<'a, 'w, L: Link, C: Clock, const ON: bool> Sink<'a, 'w, L, C, Single<'a, NoNotes>, ON> {
-    pub fn new(link: &'a mut Tap<'w, L, ON>, clock: C, shared: &'a Shared, first: u64) -> Self {
-        Self::keeping(link, clock, shared, Single::new(first, shared, NoNotes))
-    }
-}
-
-impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B, ON> {
-    /// Sink with this ledger, which verifies nothing behind the headers.
-    pub fn keeping(link: &'a mut Tap<'w, L, ON>, clock: C, shared: &'a Shared, ledger: B) -> Self {
-        let (loss_timeout_ns, take_timeout_ns, touch) = (1_000_000_000, TAKE_TIMEOUT_NS, TouchLimit::NONE);
-        Self { link, clock, shared, loss_timeout_ns, take_timeout_ns, ticks_per_ns: 1.0, touch, ledger, told: None }
+impl<'a, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, L, C, B, ON> {
+    pub fn new(link: Tap<'a, L, ON>, clock: C, setting: LoopSetting<'a>, ledger: B) -> Self {
+        Self { link, clock, setting, take_timeout_ns: TAKE_TIMEOUT_NS, ledger, told: None }
     }
 
-    /// Takes messages, by `poll` or `block`, until all that the leader has sent have come, or no more do.
+    /// Takes messages until all that the leader has sent have come, or no more do; calls `listening` once no message can
+    /// get lost.
+    /// Fails if the transport fails.
+    pub fn receive(&mut self, listening: impl FnOnce()) -> Result<Arrived, Failure> {
+        if self.setting.wait == Wait::Callback {
+            return self.run_called_back(listening);
+        }
+        listening();
+        self.run()
+    }
+
     #[inline(never)]
-    pub fn run(&mut self) -> Result<Arrived, Failure> {
+    fn run(&mut self) -> Result<Arrived, Failure> {
         while !self.step()? {}
         Ok(self.ledger.counts())
     }
@@ -52,24 +48,22 @@ impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B,
     /// Takes the next message; true if there is none, and no more are waited for.
     #[inline(always)]
     pub fn step(&mut self) -> Result<bool, Failure> {
-        let Some(message) = self.link.take(self.take_timeout_ns.min(self.loss_timeout_ns))? else {
+        let Some(message) = self.link.take(self.take_timeout_ns.min(self.setting.loss_timeout_ns))? else {
             return Ok(self.is_over());
         };
         self.ledger.arrived();
-        self.ledger.count(&{ message }, self.touch, || self.clock.now());
+        self.ledger.count(&{ message }, self.setting.touch, || self.clock.now());
         self.link.release(message);
         Ok(false)
     }
 
-    /// Takes messages as [`Sink::run`] does, under wait `callback`; calls `listening` once no message can get lost.
-    /// Fails if the transport delivers an invalid message.
-    pub fn run_called_back(&mut self, inbox: &Inbox, listening: impl FnOnce()) -> Result<Arrived, Failure> {
+    fn run_called_back(&mut self, listening: impl FnOnce()) -> Result<Arrived, Failure> {
         let handle = |sink: &mut Self, message: &Message| {
             sink.ledger.arrived();
             sink.link.seen(message);
-            sink.ledger.count(message, sink.touch, || sink.clock.now());
+            sink.ledger.count(message, sink.setting.touch, || sink.clock.now());
         };
-        let shared = self.shared;
+        let LoopSetting { shared, inbox, .. } = self.setting;
         let pause = Duration::from_nanos(2 * self.take_timeout_ns);
         inbox.serve(self, handle, |turns| {
             listening();
@@ -88,10 +82,10 @@ impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B,
     /// True if nothing more will come, now that nothing is there.
     #[inline(always)]
     fn is_over(&mut self) -> bool {
-        if self.shared.peer_gone.load(Relaxed) {
+        if self.setting.shared.peer_gone.load(Relaxed) {
             return true;
         }
-        self.shared.stop.load(Acquire) && self.is_quiet()
+        self.setting.shared.stop.load(Acquire) && self.is_quiet()
     }
 
     #[cold]
@@ -101,15 +95,15 @@ impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B,
         }
         let now = self.clock.now();
         let since = (*self.told.get_or_insert(now)).max(self.ledger.counts().latest.unwrap_or(0));
-        let patience = if self.ledger.is_past() { OVERTAKEN_NS } else { self.loss_timeout_ns };
-        now.saturating_sub(since) as f64 >= patience as f64 * self.ticks_per_ns
+        let patience = if self.ledger.is_past() { OVERTAKEN_NS } else { self.setting.loss_timeout_ns };
+        now.saturating_sub(since) as f64 >= patience as f64 * self.setting.timebase.ticks_per_ns()
     }
 }
 
 /// Takes the messages of several links in turns, by `poll`, until no more are waited for on any of them.
 #[inline(never)]
 pub fn take_turns<L: Link, C: Clock, B: Ledger, const ON: bool>(
-    sinks: &mut [Sink<'_, '_, L, C, B, ON>],
+    sinks: &mut [Sink<'_, L, C, B, ON>],
 ) -> Result<(), Failure> {
     let mut left: Vec<_> = sinks.iter_mut().collect();
     while !left.is_empty() {

@@ -1,37 +1,32 @@
 //! Leader's loop under `pingpong`, by `poll` or `block`; calls of `rpc` are trips too.
 
 use super::answers::{Answers, TripStep};
+use super::setting::LoopSetting;
 use super::stamps::TripRow;
-use super::{Failure, LoopEnd, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tap};
+use super::{Failure, LoopEnd, MOST_SILENT, TAKE_TIMEOUT_NS, Tap};
 use crate::clock::Clock;
-use crate::message::{self, Header, Kind, TouchLimit};
+use crate::message::{self, Header, Kind};
 use std::sync::atomic::Ordering::Relaxed;
-use tripmeter_abi::Link;
+use tripmeter_abi::{Link, Wait};
 
 pub struct Trips<'a, L, C, A, const ON: bool> {
     pub link: Tap<'a, L, ON>,
     pub clock: C,
-    pub length: usize,
-    pub touch: TouchLimit,
-    pub sequence: u64,
-    pub answers: A,
-    pub shared: &'a Shared,
-    /// Longest wait for an answer.
-    pub loss_timeout_ns: u64,
+    pub setting: LoopSetting<'a>,
     pub loss_timeout_ticks: u64,
     /// Mask of receive tries without a message: one whose number has none of these bits leads to a clock reading.
     pub idle_mask: u32,
-    /// Rows of the latest [`Trips::run`]: one from its start, and one after each unanswered message.
-    pub rows: Vec<TripRow>,
-    damaged: Damaged,
+    /// Moved in for a batch: behind a pointer it would cost loads more in the measured window.
+    pub state: TripState<A>,
 }
 
-/// Round trips over a link between two batches; fields as in [`Trips`].
+/// State of round trips between two batches.
 #[derive(Debug, Default)]
-pub struct PausedTrips<A> {
+pub struct TripState<A> {
     pub length: usize,
     pub sequence: u64,
     pub answers: A,
+    /// Rows of the latest [`Trips::run`]: one from its start, and one after each unanswered message.
     pub rows: Vec<TripRow>,
     damaged: Damaged,
 }
@@ -47,7 +42,7 @@ struct Damaged {
 pub type StoredSamples = (usize, Result<LoopEnd, Failure>);
 
 /// Receive tries between two clock readings under `poll`; a reading costs as much as a few tries.
-pub const POLL_IDLE_MASK: u32 = 0x3ff;
+const POLL_IDLE_MASK: u32 = 0x3ff;
 
 pub(super) enum Trip {
     Answered,
@@ -56,7 +51,7 @@ pub(super) enum Trip {
     Stopped,
 }
 
-impl<A: Answers> PausedTrips<A> {
+impl<A: Answers> TripState<A> {
     /// Round trips of `length` bytes with none made; the latest message so far has number `sequence`.
     pub fn begin(mut answers: A, sequence: u64, length: usize) -> Self {
         answers.begin(sequence);
@@ -65,49 +60,18 @@ impl<A: Answers> PausedTrips<A> {
 }
 
 impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
-    /// Trips with no message sent and only headers touched. The loss time-out is in nanoseconds and in ticks of `clock`.
-    pub fn new(
-        link: Tap<'a, L, ON>,
-        clock: C,
-        answers: A,
-        shared: &'a Shared,
-        loss_timeout: (u64, u64),
-        idle_mask: u32,
-    ) -> Self {
-        let (loss_timeout_ns, loss_timeout_ticks) = loss_timeout;
-        Self {
-            link,
-            clock,
-            length: 0,
-            touch: TouchLimit::NONE,
-            sequence: 0,
-            answers,
-            shared,
-            loss_timeout_ns,
-            loss_timeout_ticks,
-            idle_mask,
-            rows: Vec::new(),
-            damaged: Damaged::default(),
-        }
-    }
-
-    pub fn resume(mut self, paused: PausedTrips<A>) -> Self {
-        (self.length, self.sequence, self.answers) = (paused.length, paused.sequence, paused.answers);
-        (self.rows, self.damaged) = (paused.rows, paused.damaged);
-        self
-    }
-
-    pub fn pause(self) -> PausedTrips<A> {
-        let Self { length, sequence, answers, rows, damaged, .. } = self;
-        PausedTrips { length, sequence, answers, rows, damaged }
+    pub fn new(link: Tap<'a, L, ON>, clock: C, setting: LoopSetting<'a>, state: TripState<A>) -> Self {
+        let loss_timeout_ticks = setting.timebase.to_ticks(setting.loss_timeout_ns);
+        let idle_mask = if setting.wait == Wait::Poll { POLL_IDLE_MASK } else { 0 };
+        Self { link, clock, setting, loss_timeout_ticks, idle_mask, state }
     }
 
     /// Begins a row of samples with the next message. Returns the tick at which that is sent.
     #[cold]
     pub(super) fn begin_row(&mut self, first_sample: usize) -> u64 {
-        self.rows.push(TripRow { first_sample, sequence: self.sequence + 1, began: 0 });
+        self.state.rows.push(TripRow { first_sample, sequence: self.state.sequence + 1, began: 0 });
         let now = self.clock.now();
-        if let Some(row) = self.rows.last_mut() {
+        if let Some(row) = self.state.rows.last_mut() {
             row.began = now;
         }
         now
@@ -120,7 +84,7 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
     #[inline(never)]
     pub fn run(&mut self, samples: &mut [u64], deadline: u64) -> StoredSamples {
         let mut stored = 0;
-        self.rows.clear();
+        self.state.rows.clear();
         let mut previous = self.begin_row(stored);
         while stored < samples.len() {
             let trip = match self.trip(previous) {
@@ -135,8 +99,8 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
                 }
                 Trip::Unanswered | Trip::Damaged => stamp = self.begin_row(stored),
                 Trip::Stopped => {
-                    self.answers.abandon(self.sequence);
-                    return (stored, Ok(self.shared.early_end()));
+                    self.state.answers.abandon(self.state.sequence);
+                    return (stored, Ok(self.setting.shared.early_end()));
                 }
             }
             previous = stamp;
@@ -154,22 +118,23 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
 
     #[inline(always)]
     pub(super) fn send(&mut self) -> Result<bool, Failure> {
-        self.sequence += 1;
-        self.shared.sequence.store(self.sequence, Relaxed);
-        self.answers.sent();
-        let loan = self.link.loan(self.length, None)?;
-        message::write(&loan, Header::new(self.sequence, Kind::Ping, self.length), self.touch);
-        Ok(self.link.publish(loan, self.loss_timeout_ns)?)
+        self.state.sequence += 1;
+        self.setting.shared.sequence.store(self.state.sequence, Relaxed);
+        self.state.answers.sent();
+        let loan = self.link.loan(self.state.length, None)?;
+        message::write(&loan, Header::new(self.state.sequence, Kind::Ping, self.state.length), self.setting.touch);
+        Ok(self.link.publish(loan, self.setting.loss_timeout_ns)?)
     }
 
     #[inline(always)]
     pub(super) fn receive(&mut self, previous: u64) -> Result<Trip, Failure> {
         let mut idle = 0_u32;
-        let timeout_ns = self.loss_timeout_ns.min(TAKE_TIMEOUT_NS);
+        let timeout_ns = self.setting.loss_timeout_ns.min(TAKE_TIMEOUT_NS);
         loop {
             if let Some(message) = self.link.take(timeout_ns)? {
                 let bytes = message.length;
-                let step = self.answers.step(&message, self.sequence, self.length, self.touch);
+                let step =
+                    self.state.answers.step(&message, self.state.sequence, self.state.length, self.setting.touch);
                 self.link.release(message);
                 match step {
                     TripStep::Answered => return Ok(Trip::Answered),
@@ -189,14 +154,14 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
 
     #[cold]
     fn idle(&mut self, previous: u64) -> Result<Option<Trip>, Failure> {
-        if self.shared.stop.load(Relaxed) {
+        if self.setting.shared.stop.load(Relaxed) {
             return Ok(Some(Trip::Stopped));
         }
-        if self.shared.peer_gone.load(Relaxed) {
+        if self.setting.shared.peer_gone.load(Relaxed) {
             return Err(Failure::PeerGone);
         }
         let now = self.clock.now();
-        if self.shared.is_capped(now) {
+        if self.setting.shared.is_capped(now) {
             return Ok(Some(Trip::Stopped));
         }
         if now.saturating_sub(previous) < self.loss_timeout_ticks {
@@ -208,10 +173,10 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
 
     #[cold]
     pub(super) fn unsent(&mut self) -> Result<Trip, Failure> {
-        if self.shared.peer_gone.load(Relaxed) {
+        if self.setting.shared.peer_gone.load(Relaxed) {
             return Err(Failure::PeerGone);
         }
-        if self.shared.stop.load(Relaxed) {
+        if self.setting.shared.stop.load(Relaxed) {
             return Ok(Trip::Stopped);
         }
         self.give_up()?;
@@ -221,29 +186,24 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
     /// Counts a damaged answer of `bytes` bytes to the message in flight.
     #[cold]
     pub(super) fn damaged(&mut self, bytes: usize) -> Result<Trip, Failure> {
-        let count = if self.damaged.sequence + 1 == self.sequence { self.damaged.count + 1 } else { 1 };
-        self.damaged = Damaged { count, sequence: self.sequence };
+        let count =
+            if self.state.damaged.sequence + 1 == self.state.sequence { self.state.damaged.count + 1 } else { 1 };
+        self.state.damaged = Damaged { count, sequence: self.state.sequence };
         if count < MOST_SILENT {
             return Ok(Trip::Damaged);
         }
-        Err(Failure::Damaged { count, bytes, expected: self.length })
+        Err(Failure::Damaged { count, bytes, expected: self.state.length })
     }
 
     /// Counts the message in flight as lost.
     #[cold]
     pub(super) fn give_up(&mut self) -> Result<(), Failure> {
-        let count = self.answers.give_up(self.sequence);
+        let count = self.state.answers.give_up(self.state.sequence);
         if count < MOST_SILENT {
             return Ok(());
         }
-        let (follower, timeout_ms) = (self.answers.silent(), self.loss_timeout_ns / 1_000_000);
+        let (follower, timeout_ms) = (self.state.answers.silent(), self.setting.loss_timeout_ns / 1_000_000);
         Err(Failure::Silent { follower, count, timeout_ms })
-    }
-
-    /// Begins a cell of messages of `length` bytes, with zero counts.
-    pub fn begin(&mut self, length: usize) {
-        self.length = length;
-        self.answers.begin(self.sequence);
     }
 
     /// Takes duplicates and answers that were given up, until none has come for 2 ms, or for the loss time-out at most.
@@ -251,9 +211,9 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
         const QUIET_NS: u64 = 2_000_000;
         let begin = crate::clock::monotonic_ns();
         let mut last = begin;
-        while crate::clock::monotonic_ns() - last < QUIET_NS && last - begin < self.loss_timeout_ns {
+        while crate::clock::monotonic_ns() - last < QUIET_NS && last - begin < self.setting.loss_timeout_ns {
             if let Some(message) = self.link.take(QUIET_NS)? {
-                self.answers.step(&message, self.sequence + 1, self.length, self.touch);
+                self.state.answers.step(&message, self.state.sequence + 1, self.state.length, self.setting.touch);
                 self.link.release(message);
                 last = crate::clock::monotonic_ns();
             }

@@ -144,7 +144,7 @@ pub fn no_port(path: NetworkPath, address: IpAddr) -> Option<String> {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let range = range.split_whitespace().collect::<Vec<_>>().join(" to ");
     Some(format!(
-        "no {kind} port of {address} from {range} is free; end the programs that have them (`ss -anp` lists them)"
+        "no {kind} port of {address} from {range} is free; end the programs that use them (`ss -anp` lists them)"
     ))
 }
 

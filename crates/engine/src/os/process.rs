@@ -43,9 +43,7 @@ pub fn ensure_stack() -> Result<(), String> {
     if is_enough && setrlimit(Resource::Stack, Rlimit { current: Some(raised), maximum }).is_ok() {
         return Ok(());
     }
-    Err(format!(
-        "a stack has {bytes} bytes at most, and {LEAST_STACK_BYTES} are needed; raise the limit with `ulimit -s 8192`"
-    ))
+    Err(format!("the stack limit is {bytes} bytes, but {LEAST_STACK_BYTES} are needed; raise it with `ulimit -s 8192`"))
 }
 
 /// Prepares this process as a worker: it dies with its parent, ignores SIGINT, and its blocking calls can be

@@ -28,7 +28,7 @@ pub fn schedule_process(sched: Sched, others: Sched) -> io::Result<()> {
                 // The thread has just ended.
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
                 scheduled => scheduled
-                    .map_err(|error| io::Error::new(error.kind(), format!("'{sched}' cannot be had: {error}")))?,
+                    .map_err(|error| io::Error::new(error.kind(), format!("'{sched}' is not permitted: {error}")))?,
             }
         }
     }

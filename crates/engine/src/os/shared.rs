@@ -63,7 +63,7 @@ fn memory_file(name: &str, bytes: u64) -> io::Result<File> {
 /// Checks that a memory file has a sealed size of at least `bytes`.
 fn check_size(file: &File, bytes: u64) -> io::Result<()> {
     if !fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {
-        return Err(io::Error::other("it is no memory file that keeps its size"));
+        return Err(io::Error::other("it is not a memory file of fixed size"));
     }
     if file.metadata()?.len() < bytes { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
 }

@@ -11,11 +11,11 @@ const CROWD: u64 = 4;
 /// Judges if the messages crossed the interfaces of both hosts, by sockets of that kind, and took no other path.
 pub(super) fn between_hosts(observed: &Observations<'_>, path: Path) -> Judgement {
     if !matches!(path, Path::Tcp | Path::Udp) {
-        return failed("another host has no part in that");
+        return failed("this path does not reach another host");
     }
     match observed.both_hold(path) {
         None => return not_visible("the descriptors of a process could not be listed"),
-        Some(false) => return failed(format!("not both sides hold a new socket of {path}")),
+        Some(false) => return failed(format!("only one side, or none, has a new socket of {path}")),
         Some(true) => {}
     }
     let (leader, follower) = (observed.leader, observed.follower);
@@ -51,7 +51,7 @@ pub(super) fn between_hosts(observed: &Observations<'_>, path: Path) -> Judgemen
 
 fn tcp(observed: &Observations<'_>, expected: u64, bytes: &str) -> Judgement {
     let Some(flow) = observed.by_own_counter(Path::Tcp) else {
-        return not_visible("a TCP connection does not tell its bytes");
+        return not_visible("a TCP connection does not report its bytes");
     };
     if !is_most(flow.least, expected) {
         return failed(format!(

@@ -240,7 +240,7 @@ fn of(part: u64, whole: u64) -> String {
 
 fn tcp(observed: &Observations) -> Judgement {
     let Some(flow) = observed.by_own_counter(Path::Tcp) else {
-        return not_visible("a TCP connection does not tell its bytes");
+        return not_visible("a TCP connection does not report its bytes");
     };
     let expected = observed.arrived_bytes();
     if expected == 0 {

@@ -91,7 +91,7 @@ pub fn answer(file: &Path) -> u8 {
     match answer_on_stdin(file) {
         Ok(()) => exit::GOOD,
         Err(error) => {
-            eprintln!("describe-plugin speaks with tripmeter over its standard input only: {error}");
+            eprintln!("describe-plugin is internal: it talks to tripmeter over its standard input: {error}");
             exit::USAGE
         }
     }

@@ -12,7 +12,7 @@ pub enum RegistryError {
     },
     #[error("{0}")]
     NotLoaded(String),
-    #[error("transport '{system}' needs the library '{library}', which the dynamic linker does not find{remedy}")]
+    #[error("transport '{system}' needs the library '{library}', which the dynamic linker cannot find{remedy}")]
     MissingLibrary {
         system: String,
         library: String,
@@ -21,7 +21,8 @@ pub enum RegistryError {
     },
     /// The plugin crashed, hung or exited in the probing process.
     #[error(
-        "transport '{transport}' {how} while it was asked to {phase}{words}; fix the plugin, bring its file back if that was cut off, or leave it out"
+        "transport '{transport}' {how} while it was asked to {phase}{words}; fix the plugin, restore its file if that \
+         was cut off, or leave it out"
     )]
     Died {
         /// System or file.

@@ -40,7 +40,8 @@ fn what_is_not_built_says_how_it_is() {
     let registry = registry(&[], &[]).unwrap();
     let error = registry.get("absent").unwrap().describe().unwrap_err();
     assert_eq!(error.exit_code(), 69);
-    let text = "transport 'absent' is not available: not built; `tripmeter install absent` gets it (packages needed: libthing)";
+    let text = "transport 'absent' is not available: not built; install it with `tripmeter install absent` (packages \
+                needed: libthing)";
     assert_eq!(error.to_string(), text);
     assert_eq!(remedy(&made_up("/x/needs.so", "unknown")), "", "no command installs a file");
 }
@@ -52,7 +53,7 @@ fn variables_that_are_ignored_are_named_if_they_are_set() {
     let registry = Registry::new(vec![thing], Vec::new(), &[], &[], Path::new(NO_PROBER)).unwrap();
     let set = ["THING_A", "THING_B", "OTHER"].map(|name| (name.to_owned(), String::new())).into();
     let told = registry.get("thing").unwrap().ignores(&set).unwrap();
-    assert!(told.contains("ignores THING_B, PATH, THING_A of"), "{told}");
+    assert!(told.contains("ignores THING_B, PATH, THING_A in"), "{told}");
 }
 
 #[test]

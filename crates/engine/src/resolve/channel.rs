@@ -43,7 +43,7 @@ pub fn fits_recording(common: &Common, played: Played) -> Result<(), Problem> {
     let [sizes, times, extent] = match played {
         Played::Recording => [
             "messages have their recorded sizes",
-            "messages are sent at their recorded times (--speed plays them faster or slower)",
+            "messages are sent at their recorded times (--speed changes the speed)",
             "every message of it is sent once (--time-cap ends it early)",
         ],
         Played::Topics => [

@@ -50,106 +50,113 @@ impl<T> AtTransport<T> for Result<T, Problem> {
 #[derive(Debug, Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum Problem {
-    #[error("nothing is to be measured; name transports, or add [[sub_experiment]] to the file")]
+    #[error("the experiment has nothing to measure; name transports, or add [[sub_experiment]] to the file")]
     NoSubExperiment,
-    #[error("none of the transports asked for can run here: {}", lines.join(" | "))]
+    #[error("none of the requested transports can run here: {}", lines.join(" | "))]
     NothingLeft { lines: Vec<String>, code: u8 },
-    #[error("{0} rounds were asked for; ask for 1 to {most} (--rounds)", most = MOST_ROUNDS)]
+    #[error("{0} rounds are outside the limits of 1 to {most} (--rounds)", most = MOST_ROUNDS)]
     Rounds(u32),
     #[error(
-        "{rounds} rounds of {trials} trials each are {}, and at most {most} can be read again; ask for fewer rounds (--rounds), \
-         or for fewer transports, payloads or loads", u64::from(*rounds) * trials, most = MOST_TRIALS
+        "{rounds} rounds of {trials} trials make {}, but results hold at most {most}; use fewer rounds (--rounds), \
+         transports, payloads or loads", u64::from(*rounds) * trials, most = MOST_TRIALS
     )]
     TooManyTrials { rounds: u32, trials: u64 },
-    #[error("{0} s of rounds were asked for; ask for more than 0 and up to 10000000 s (--for)")]
+    #[error("a time of {0} s for all rounds must be above 0 and at most 10000000 s (--for)")]
     For(f64),
-    #[error("rounds end by their number or by time; leave --rounds or --for out")]
+    #[error("--rounds and --for exclude each other; leave one of them out")]
     RoundsAndFor,
-    #[error("samples of no round would be kept; keep 1 or more (--keep-samples), or none at all (--raw none)")]
+    #[error("samples of 0 rounds are none; keep 1 or more (--keep-samples), or use --raw none")]
     KeepNoSamples,
-    #[error("samples of earlier rounds are to be removed, and there is one round; ask for more (--rounds, --for)")]
+    #[error(
+        "keeping samples of some rounds makes no sense, as there is one round; use more (--rounds, --for), or \
+         leave --keep-samples out"
+    )]
     KeepSamplesOfOne,
-    #[error("samples of the last rounds are to be kept, and none are written; leave --keep-samples or --raw none out")]
+    #[error("there are no samples to keep, as --raw none writes none; leave --keep-samples or --raw none out")]
     KeepSamplesOfNone,
-    #[error("{0} attempts were asked for; ask for 1 to {most} (--attempts)", most = super::defaults::MOST_ATTEMPTS)]
+    #[error("{0} attempts are outside the limits of 1 to {most} (--attempts)", most = super::defaults::MOST_ATTEMPTS)]
     Attempts(u32),
     #[error(
-        "a seed of {0} is more than {MOST_COUNT}, up to which JSON keeps whole numbers exact; take a smaller one (--seed)"
+        "a seed of {0} exceeds {MOST_COUNT}, the largest whole number that JSON keeps exactly; use a smaller one \
+         (--seed)"
     )]
     Seed(u64),
     #[error("a loss time-out of {0} s is outside 0.001 to 600 s (--loss-timeout)")]
     LossTimeout(f64),
-    #[error("a time cap of {0} s per payload is not above 0 and up to 1000000 s (--time-cap)")]
+    #[error("a time cap of {0} s per payload must be above 0 and at most 1000000 s (--time-cap)")]
     TimeCap(f64),
-    #[error("{followers} followers were asked for; ask for 1 to {most} (--followers, of choose --subscribers)")]
+    #[error("{followers} followers are outside the limits of 1 to {most} (--followers; `choose`: --subscribers)")]
     Followers { followers: u32, most: u32 },
     #[error(
-        "{followers} followers and {publishers} publishers were asked for, and of several one side only is measured; leave \
-         --followers or --publishers out"
+        "{followers} followers and {publishers} publishers: only one side may have several; leave out --followers or \
+         --publishers"
     )]
     FollowersAndPublishers { followers: u32, publishers: u32 },
-    #[error("pattern 'rpc' has 1 follower, {0} were asked for; leave --followers out, or measure another pattern")]
+    #[error(
+        "pattern 'rpc' has one follower, but {0} were requested; leave --followers out, or measure another pattern"
+    )]
     FollowersOfCalls(u32),
     #[error(
-        "{0} followers need the arrivals of all samples in memory; leave out `--raw none`, or ask for 1 (--followers)"
+        "with {0} followers, the arrivals of all samples must be kept in memory; leave out `--raw none`, or use \
+         --followers 1"
     )]
     FollowersWithoutRaw(u32),
     #[error(
-        "it reaches 1 follower with a message, {0} were asked for; choose one that `tripmeter list` shows with \
-         'fan-out', or ask for 1 (--followers; of `choose`, --subscribers)"
+        "it delivers each message to one follower only, but {0} were requested; use a transport that `tripmeter list` \
+         shows with 'fan-out', or --followers 1 (`choose`: --subscribers 1)"
     )]
     NoFanOut(u32),
     #[error(
         "{}{}",
         only_here(*path),
-        can.as_ref().map_or_else(String::new, |can| format!("; choose of {can}, or leave --to out"))
+        can.as_ref().map_or_else(String::new, |can| format!("; choose from {can}, or leave --to out"))
     )]
     OneHost { path: Path, can: Option<String> },
-    #[error("it measures between two hosts; name the other one (--to)")]
+    #[error("it measures between two hosts; name the other host (--to)")]
     NeedsHost,
-    #[error("'{0}' is no host as ssh takes it: USER@HOST, or a name of ~/.ssh/config (--to)")]
+    #[error("'{0}' is not a host name for ssh: write USER@HOST, or a name from ~/.ssh/config (--to)")]
     NoHost(String),
-    #[error("a host of --to has a password, which results would keep; let ssh log in by a key")]
+    #[error("a host of --to has a password, which the results would record; let ssh log in with a key")]
     HostPassword,
-    #[error("--interface and --to-interface belong to --to, which says what other host is measured with")]
+    #[error("--interface and --to-interface require --to, which names the other host")]
     InterfaceOfNoHost,
-    #[error("{interfaces} interfaces were given for {hosts} hosts; give one for all, or one for each (--to-interface)")]
+    #[error("{interfaces} interfaces for {hosts} hosts; give one for all, or one for each (--to-interface)")]
     Interfaces { interfaces: usize, hosts: usize },
     #[error(
-        "{followers} {} asked for, and there {}; each has one follower: leave --followers out",
+        "{followers} {} requested, but there {}; each host has one follower, so leave --followers out",
         if *followers == 1 { "follower was" } else { "followers were" },
         if *hosts == 1 { "is 1 host".to_owned() } else { format!("are {hosts} hosts") }
     )]
     FollowersOfHosts { followers: u32, hosts: usize },
-    #[error("clocks that may be {0} µs apart: above 0 and up to 1000000 µs are allowed (--max-clock-error)")]
+    #[error("a clock error of {0} µs must be above 0 and at most 1000000 µs (--max-clock-error)")]
     ClockError(f64),
-    #[error("pattern 'log' has no other host; leave --to out")]
+    #[error("pattern 'log' runs on one host; leave --to out")]
     HostsOfLog,
-    #[error("latency one way needs all samples in memory; leave out `--raw none` or --one-way")]
+    #[error("one-way latency needs all samples in memory; leave out `--raw none` or --one-way")]
     OneWayWithoutRaw,
     #[error(
-        "`--raw eprosima` writes round trips one after the other, and none are measured; ask for `--raw samples`, or for \
+        "`--raw eprosima` needs round trips one after the other, but none are measured; use `--raw samples`, or \
          pattern 'pingpong' without a rate"
     )]
     NoRoundTrips,
-    #[error("0 samples were asked for; ask for 1 or more (-n)")]
+    #[error("0 samples are too few; use 1 or more (-n)")]
     NoSamples,
-    #[error("{samples} round trips per payload were asked for, the limit is {most}; ask for fewer (-n, --warmup)")]
+    #[error("{samples} round trips per payload exceed the limit of {most}; use fewer (-n, --warmup)")]
     TooManySamples { samples: u64, most: u64 },
     #[error(
-        "{samples} samples per payload are too many to keep each of them, the limit is {most}; ask for fewer (-n), or \
-         keep histograms only (--raw none)"
+        "{samples} samples per payload exceed the limit of {most} for keeping all of them; use fewer (-n), or keep \
+         only histograms (--raw none)"
     )]
     TooManyRawSamples { samples: u64, most: u64 },
     #[error(transparent)]
     Payload(#[from] PayloadError),
-    #[error("CPU {cpu} for the {role} does not exist or is not allowed to this process; choose one of {allowed}")]
+    #[error("CPU {cpu} for the {role} does not exist or is not allowed for this process; choose one of {allowed}")]
     Cpu { role: &'static str, cpu: usize, allowed: String },
-    #[error("'{0}' is not a list of CPUs as 0-2 or 0,2 (--cpus)")]
+    #[error("'{0}' is not a list of CPUs such as 0-2 or 0,2 (--cpus)")]
     NotCpus(String),
-    #[error("CPU {cpu} does not exist or is not allowed to this process; choose of {allowed} (--cpus)")]
+    #[error("CPU {cpu} does not exist or is not allowed for this process; choose from {allowed} (--cpus)")]
     CpuOfList { cpu: usize, allowed: String },
-    #[error("'--cpus' lets the kernel choose of a list; leave --leader-cpu and --follower-cpu out, or --cpus")]
+    #[error("--cpus lets the kernel choose from a list; leave out --cpus, or --leader-cpu and --follower-cpu")]
     CpusAndCpu,
     #[error(
         "'--cpus' belongs to patterns 'channel', 'rpc' and 'log', not to '{0}'; use --leader-cpu and --follower-cpu"
@@ -173,46 +180,44 @@ pub enum Problem {
     UnusedSetting(String),
     #[error("'{flag}' belongs to {}, not to '{pattern}'; set {}, or leave it out", patterns(having), one_of(having))]
     FlagOf { flag: &'static str, pattern: Pattern, having: Vec<Pattern> },
-    #[error("'{0}' has no meaning under pattern 'log', where one process logs whole lines; leave it out")]
+    #[error("'{0}' does not apply to pattern 'log', where one process logs whole lines; leave it out")]
     NotInLog(&'static str),
-    #[error("its path is '{0}', and lines go to a file or a pipe; fix the plugin")]
+    #[error("its path is '{0}', but lines go to a file or a pipe; fix the plugin")]
     LogPath(tripmeter_model::Path),
     #[error(
-        "its lines need {needed} in a file, and '{folder}' has {free} left; make room, set TMPDIR to a folder that has it, \
-         or ask for less (-n, --payloads)"
+        "its lines need {needed} in a file, but '{folder}' has {free} left; free some space, set TMPDIR to another \
+         folder, or log less (-n, --payloads)"
     )]
     NoRoomForLog { needed: String, free: String, folder: String },
     #[error(
-        "its lines need {needed} in a file, and files are limited to {limit} bytes; raise that (ulimit -f), or ask for less \
-         (-n, --payloads)"
+        "its lines need {needed} in a file, but files are limited to {limit} bytes; raise that (ulimit -f), or log \
+         less (-n, --payloads)"
     )]
     LogOverLimit { needed: String, limit: u64 },
-    #[error("'{text}' is not a number of clients, 1 to {most} (--clients)")]
+    #[error("'{text}' is not a number of clients from 1 to {most} (--clients)")]
     Clients { text: String, most: u32 },
-    #[error("{count} numbers of clients were asked for, the limit is {most}; ask for fewer (--clients)")]
+    #[error("{count} numbers of clients exceed the limit of {most}; give fewer (--clients)")]
     TooManyNumbers { count: usize, most: usize },
     #[error(
-        "'{0}' belongs to mode 'fixed-freq', not to 'bench', which calls as fast as it is answered; leave '{0}' or mode \
-         out"
+        "'{0}' belongs to mode 'fixed-freq', not to 'bench', which calls as fast as answers come; leave '{0}' or the \
+         mode out"
     )]
     PaceOfBench(&'static str),
     #[error(
-        "round trips at a rate or in bursts have 1 follower, {0} were asked for; leave --followers, or --rate and \
-         --demand, out"
+        "round trips at a rate or in bursts have one follower, but {0} were requested; leave out --followers, or \
+         --rate and --demand"
     )]
     FollowersAtRate(u32),
-    #[error("{topics} topics were asked for; ask for 1 to {most} (--topics)")]
+    #[error("{topics} topics are outside the limits of 1 to {most} (--topics)")]
     Topics { topics: u32, most: u32 },
-    #[error("{publishers} publishers were asked for; ask for 1 to {most} (--publishers)")]
+    #[error("{publishers} publishers are outside the limits of 1 to {most} (--publishers)")]
     Publishers { publishers: u32, most: u32 },
     #[error(
-        "{publishers} publishers and {topics} topics were asked for, and several publishers have one topic; leave \
-         --publishers or --topics out"
+        "{publishers} publishers and {topics} topics: several publishers share one topic; leave --publishers or \
+         --topics out"
     )]
     PublishersAndTopics { publishers: u32, topics: u32 },
-    #[error(
-        "a topic of it has 1 publisher, {publishers} were asked for; choose one of {can}, or ask for 1 (--publishers)"
-    )]
+    #[error("it allows one publisher per topic, but {publishers} were requested; use one of {can}, or --publishers 1")]
     OnePublisher { publishers: u32, can: String },
     #[error(
         "{played}: the pattern is 'channel' or 'rpc', a topic of each publisher or client, not '{pattern}'; choose one of \
@@ -220,8 +225,8 @@ pub enum Problem {
     )]
     RecordingPattern { played: Played, pattern: Pattern },
     #[error(
-        "there are {topics} topics, each a client, and at most {most} clients; publish the topics (without --as-calls, \
-         pattern 'channel'), or leave some out"
+        "there are {topics} topics, but at most {most} can be clients; leave out --as-calls (pattern 'rpc'), or some of the \
+         topics"
     )]
     RecordingClients { topics: usize, most: u32 },
     #[error("{what} and {played} exclude each other: {why}; leave {what} out")]
@@ -254,89 +259,87 @@ pub enum Problem {
     )]
     DurationOfTopics(f64),
     #[error(
-        "topic '{topic}' has messages of {payload} bytes ({}), more than {limit} bytes, the most that it can carry \
-         here{}; choose another transport, or leave the topic out",
+        "topic '{topic}' has messages of {payload} bytes ({}), above the limit of {limit} bytes here{}; choose another \
+         transport, or leave the topic out",
         display_size(*.payload), because(daemon.as_deref())
     )]
     RecordedOverLimit { topic: String, payload: u64, limit: u64, daemon: Option<String> },
     #[error("the largest messages are {payload} bytes, on topic '{topic}' (of {topics}): {error}")]
     RecordingRefused { topics: usize, topic: String, payload: u64, error: Box<RegistryError> },
-    #[error("pattern 'channel' is one way by itself; leave 'one_way' out")]
+    #[error("pattern 'channel' always measures one-way latency; leave 'one_way' out")]
     OneWayAlready,
     #[error(
-        "latency one way under throughput needs memory for each follower, {followers} followers were asked for and at most \
-         {most} can be; ask for fewer (--followers), or leave --one-way out"
+        "one-way latency under throughput needs memory for each follower, and {followers} followers exceed the limit of \
+         {most}; use fewer (--followers), or leave --one-way out"
     )]
     FollowersOneWay { followers: u32, most: u32 },
     #[error("pattern 'throughput' keeps no samples: leave 'samples_above' out")]
     NoSamplesAbove,
     #[error("{0} exclude each other; give one of them")]
     OffersExclude(String),
-    #[error("a recovery time was given, but no burst that it belongs to; add --demand, or leave --recovery out")]
+    #[error("a recovery time requires bursts; add --demand, or leave --recovery out")]
     RecoveryAlone,
-    #[error("'{text}' is not {what}")]
+    #[error("'{text}': {what}")]
     NotALoad { text: String, what: &'static str },
-    #[error(
-        "{count} trials of each payload were asked for, the limit is {most}; ask for fewer (--rate, --demand, --recovery)"
-    )]
+    #[error("{count} trials of each payload exceed the limit of {most}; use fewer (--rate, --demand, --recovery)")]
     TooManyOffers { count: usize, most: usize },
-    #[error("trial {trial} is the same as one before it; write each only once ({flags}), --rounds N repeats them all")]
+    #[error("trial {trial} repeats an earlier one; give each only once ({flags}), as --rounds N repeats them all")]
     OfferTwice { flags: &'static str, trial: usize },
     #[error(
-        "it cannot be scheduled by '{sched}': {why}; allow it (`ulimit -r {most}` as root, 'rtprio' in \
+        "it cannot be scheduled as '{sched}': {why}; allow it (`ulimit -r {most}` as root, 'rtprio' in \
          /etc/security/limits.conf, or the capability CAP_SYS_NICE), or leave --sched out", most = MOST_PRIORITY + 1
     )]
     NoRealTime { sched: Sched, why: String },
     #[error(
-        "loops that poll under '{sched}' would keep all {cpus} CPUs that they may use for themselves, as \
-         kernel.sched_rt_runtime_us is -1; set it to 950000, or wait by block (--wait)"
+        "polling loops under '{sched}' would occupy all {cpus} CPUs that they may use, as kernel.sched_rt_runtime_us \
+         is -1; set it to 950000, or use --wait block"
     )]
     Starves { sched: Sched, cpus: usize },
     #[error(
-        "loops that poll under '{sched}' need a CPU each, and several have CPU {cpu}, where one would keep the others from running; \
-         choose others (--leader-cpu, --follower-cpu), have fewer links, or wait by block (--wait)"
+        "polling loops under '{sched}' need a CPU each, but several share CPU {cpu}, where one would keep the others \
+         from running; choose others (--leader-cpu, --follower-cpu), use fewer links, or --wait block"
     )]
     TakesTurns { sched: Sched, cpu: usize },
     #[error(
-        "{loops} loops that poll under '{sched}' need a CPU each, and they have {cpus} (--cpus); name more, or wait by block \
-         (--wait)"
+        "{loops} polling loops under '{sched}' need a CPU each, but there are {cpus} (--cpus); name more, or use \
+         --wait block"
     )]
     FewOfCpus { sched: Sched, loops: usize, cpus: usize },
     #[error(
-        "{threads} loops that poll under '{sched}' need a CPU each, and they may use {cpus}; ask for fewer of both sides, or \
-         wait by block (--wait)"
+        "{threads} polling loops under '{sched}' need a CPU each, but may use only {cpus}; use fewer on both sides, or \
+         --wait block"
     )]
     TooFewCpus { sched: Sched, threads: usize, cpus: usize },
-    #[error("a trial of {0} s is not above 0 and up to 86400 s (--duration)")]
+    #[error("a trial duration of {0} s must be above 0 and at most 86400 s (--duration)")]
     Duration(f64),
     #[error("it cannot carry pattern '{pattern}', only {can}")]
     Pattern { pattern: Pattern, can: String },
-    #[error("it cannot wait by '{wait}', only by {can}; choose one of those (--wait)")]
+    #[error("it cannot wait by '{wait}', only by {can}; choose one of these (--wait)")]
     Wait { wait: Wait, can: String },
     #[error("it declares no way to wait; fix the plugin")]
     NoWait,
     #[error(
-        "a payload of {payload} bytes ({}) is larger than {limit} bytes, the most that it can carry here{}; ask for less \
+        "a payload of {payload} bytes ({}) exceeds the limit of {limit} bytes here{}; use a smaller one \
          (--payloads)", display_size(*.payload), because(daemon.as_deref())
     )]
     PayloadOverLimit { payload: u64, limit: u64, daemon: Option<String> },
     #[error("its daemon '{daemon}' is not running; start it, or let tripmeter start it (--daemons start)")]
     DaemonRequired { daemon: String },
-    #[error("its daemon '{daemon}' is not running, and '{program}' is not found in PATH to start it{remedy}")]
+    #[error("its daemon '{daemon}' is not running, and '{program}', which would start it, is not in PATH{remedy}")]
     DaemonMissing { daemon: String, program: String, remedy: String },
-    #[error("the name '{0}' is not of 1 to 100 letters, digits and '_.=-', beginning with a letter, digit, '_' or '='")]
+    #[error("the name '{0}' must have 1 to 100 letters, digits and '_.=-', and begin with a letter, digit, '_' or '='")]
     Name(String),
     #[error("the name '{name}' is taken by '{other}'; give each its own with `name = \"...\"`")]
     NameTaken { name: String, other: String },
-    #[error("it stands for {0} transports, which cannot share one name or title; leave these out, or name the variant")]
+    #[error("it matches {0} transports, which cannot share one name or title; leave these out, or name the variant")]
     NameForSeveral(usize),
     #[error("this sub-experiment is the same as number {0}; leave one out")]
     Repeated(usize),
-    #[error("it is no workload of pattern '{0}'")]
+    #[error("it is not a workload of pattern '{0}'")]
     WorkloadOf(Pattern),
-    #[error("it is not what the plan's recording has")]
+    #[error("it does not match the plan's recording")]
     NotTheRecording,
-    #[error("{cpus} CPUs for {followers} followers; each has one, or none has")]
+    #[error("{cpus} CPUs for {followers} followers; give one for each, or none")]
     CpusOfFollowers { cpus: usize, followers: u32 },
     #[error("no experiment can ask for it")]
     NotAskedFor,
@@ -407,8 +410,8 @@ pub(super) fn listed<T: ToString>(words: impl IntoIterator<Item = T>) -> String 
 fn because(daemon: Option<&str>) -> String {
     match (daemon, os::shared_memory()) {
         (Some(daemon), _) => format!(
-            ", because the '{daemon}' that is running was set up for no more; wait for the experiment that started it, or \
-             stop it"
+            ", because the running '{daemon}' was set up for no more; wait for the experiment that started it, or stop \
+             it"
         ),
         (None, Some(lack)) => format!(", as {lack}"),
         (None, None) => String::new(),
@@ -418,7 +421,7 @@ fn because(daemon: Option<&str>) -> String {
 /// Reason why a transport does not reach other hosts.
 fn only_here(path: Path) -> String {
     match path {
-        Path::Tcp | Path::Udp => "it finds its peers on this host only".to_owned(),
-        _ => format!("its messages travel through {path}, which another host has no part in"),
+        Path::Tcp | Path::Udp => "it finds peers only on this host".to_owned(),
+        _ => format!("its messages travel through {path}, which does not reach another host"),
     }
 }

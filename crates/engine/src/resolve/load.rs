@@ -55,7 +55,10 @@ pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
 pub(super) fn timed(common: &Common) -> Result<Vec<OfferedLoad>, Problem> {
     recovery_fits(common)?;
     let rate = |text: &str| {
-        let hz = timed_rate(text, "messages per second (calls under rpc), 0.001 to 1e6 (--rate)")?;
+        let hz = timed_rate(
+            text,
+            "--rate takes a plain number of messages per second (rpc: calls), from 0.001 to 1e6, e.g. 30",
+        )?;
         Ok(OfferedLoad::Rate { hz })
     };
     let usual = common.demand.is_none().then_some(DEFAULT_RATE_HZ);
@@ -98,7 +101,7 @@ pub(super) fn check_of(pattern: Pattern, workload: &Workload) -> Result<(), Prob
         }
     };
     let fits = |load: &OfferedLoad| allowed.is_some_and(|allowed| allowed.allows(load)) && is_bounded(load);
-    let what = "a load of its pattern, within the bounds of --rate, --loss-bound, --demand and --recovery";
+    let what = "not a load of its pattern, or outside the bounds of --rate, --loss-bound, --demand and --recovery";
     match workload.loads.iter().find(|load| !fits(load)) {
         Some(load) => Err(Problem::NotALoad { text: load.to_string(), what }),
         None if workload.loads.is_empty() => Err(Problem::NotALoad { text: String::new(), what }),
@@ -131,13 +134,13 @@ fn rate(text: &str) -> Result<OfferedLoad, Problem> {
     if text == "max" {
         return Ok(OfferedLoad::Max);
     }
-    let what = "'max' or messages per second, 0.001 to 1e9 (--rate)";
+    let what = "--rate takes 'max' or a plain number of messages per second, from 0.001 to 1e9, e.g. 30";
     Ok(OfferedLoad::Rate { hz: number(text, LOWEST_RATE_HZ, HIGHEST_RATE_HZ, what)? })
 }
 
 /// Parses a share such as `0.5%` or `0.005`.
 fn share(text: &str) -> Result<f64, Problem> {
-    let what = "a loss as 0, 0.5% or 0.005, below 100% (--loss-bound)";
+    let what = "--loss-bound takes a share below 100%, e.g. 0, 0.5% or 0.005";
     let share = match text.strip_suffix('%') {
         Some(percent) => number(percent.trim_end(), 0.0, MOST_LOSS * 100.0, what).map(|percent| percent / 100.0),
         None => number(text, 0.0, MOST_LOSS, what),
@@ -147,14 +150,14 @@ fn share(text: &str) -> Result<f64, Problem> {
 
 fn bursts(demand: &str, recovery_ms: Option<&str>, shortest_ms: f64) -> Result<Vec<OfferedLoad>, Problem> {
     let whole = |text: &str| {
-        let what = "a number of messages per burst, 1 to 1e9 (--demand)";
+        let what = "--demand takes a number of messages per burst, from 1 to 1e9";
         let wrong = Problem::NotALoad { text: text.to_owned(), what };
         let demand = number(text, 1.0, LARGEST_DEMAND, what)?;
         if demand.fract() == 0.0 { Ok(demand as u64) } else { Err(wrong) }
     };
     let what = match shortest_ms {
-        0.0 => "milliseconds, 0 to 60000 (--recovery)",
-        _ => "milliseconds, 0.001 to 60000 (--recovery)",
+        0.0 => "--recovery takes milliseconds, from 0 to 60000",
+        _ => "--recovery takes milliseconds, from 0.001 to 60000",
     };
     let milliseconds = |text: &str| number(text, shortest_ms, LONGEST_RECOVERY_MS, what);
     let recoveries = list(recovery_ms.unwrap_or(DEFAULT_RECOVERY_MS), milliseconds)?;
@@ -248,8 +251,8 @@ mod tests {
             (None, None, Some("5"), "--demand"),
             (None, Some("4"), Some("0"), "0.001 to 60000"),
             (None, Some("0"), None, "--demand"),
-            (None, Some("4,4"), None, "trial 2 is the same"),
-            (Some("7"), Some("4"), Some("1,1"), "trial 3 is the same"),
+            (None, Some("4,4"), None, "trial 2 repeats"),
+            (Some("7"), Some("4"), Some("1,1"), "trial 3 repeats"),
             (Some("max"), Some("4"), None, "--rate"),
         ] {
             let error = of(rate, demand, recovery).unwrap_err();

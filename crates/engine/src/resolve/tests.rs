@@ -160,7 +160,7 @@ fn large_payloads_may_have_other_numbers_of_samples() {
     let one = &plan.sub_experiments[0];
     assert_eq!([1024, 1025, 4096, 4097].map(|payload| one.samples_of(payload)), [100, 10, 10, 1]);
     refuses(&format!("samples_above = [{{ payload = '1k', samples = 0 }}]\n{}", of(&["uds"])), 64, &["0 samples"]);
-    refuses(&format!("one_way = true\nraw = ['none']\n{}", of(&["uds"])), 64, &["one way", "--raw none"]);
+    refuses(&format!("one_way = true\nraw = ['none']\n{}", of(&["uds"])), 64, &["one-way", "--raw none"]);
 }
 
 #[test]
@@ -183,7 +183,11 @@ fn one_way_is_for_every_pattern_with_a_follower() {
         // The floor is measured in the same way.
         assert!(plan.sub_experiments.len() == 2 && plan.sub_experiments.iter().all(|one| one.one_way), "{keys}");
     }
-    refuses(&format!("one_way = true\npattern = 'channel'\n{}", of(&["uds"])), 64, &["one way by itself"]);
+    refuses(
+        &format!("one_way = true\npattern = 'channel'\n{}", of(&["uds"])),
+        64,
+        &["always measures one-way latency"],
+    );
     let samples_above = "pattern = 'throughput'\nsamples_above = [{ payload = '1k', samples = 10 }]";
     refuses(&format!("{samples_above}\n{}", of(&["uds"])), 64, &["'throughput'", "'samples_above'"]);
 }
@@ -201,7 +205,7 @@ fn a_star_stands_for_what_crosses_processes_and_can_run() {
     let plan = plan(&of(&["*"])).unwrap();
     assert_eq!(names(&plan), ["shm_ring_poll", "uds_datagram_poll"]);
     assert_eq!((plan.left_out.len(), &plan.not_installed[..]), (0, &["iox".to_owned()][..]));
-    assert!(plan.not_installed().unwrap().contains("not installed: iox; `tripmeter install --all`"));
+    assert!(plan.not_installed().unwrap().contains("not installed: iox; install them with `tripmeter install --all`"));
     assert!(plan.missing.is_empty());
 }
 
@@ -249,7 +253,7 @@ fn payloads_out_of_bounds_are_refused() {
     let error = plan_of(&of(&["uds"]), Unavailable::LeaveOut, systems).unwrap_err();
     let message = error.to_string();
     assert_eq!(error.exit_code(), 64);
-    assert!(message.contains("payload of 4194304 bytes (4M) is larger than 4096 bytes"), "{message}");
+    assert!(message.contains("payload of 4194304 bytes (4M) exceeds the limit of 4096 bytes"), "{message}");
 }
 
 #[test]
@@ -257,20 +261,20 @@ fn counts_and_times_out_of_bounds_are_refused() {
     for (line, part) in [
         ("samples = 0", "0 samples"),
         ("samples = 100000001", "--raw none"),
-        ("raw = ['none']\nsamples = 1000000000001", "the limit is 1000000000000"),
+        ("raw = ['none']\nsamples = 1000000000001", "the limit of 1000000000000"),
         ("rounds = 0", "1 to 10080"),
         ("rounds = 10081", "10081 rounds"),
-        ("rounds = 10080", "at most 100000 can be read again"),
-        ("for_s = 0", "more than 0"),
-        ("for_s = nan", "more than 0"),
-        ("for_s = 60\nrounds = 2", "by their number or by time"),
+        ("rounds = 10080", "results hold at most 100000"),
+        ("for_s = 0", "above 0"),
+        ("for_s = nan", "above 0"),
+        ("for_s = 60\nrounds = 2", "exclude each other"),
         ("rounds = 2\nkeep_samples = 0", "keep 1 or more"),
         ("keep_samples = 1", "there is one round"),
-        ("rounds = 2\nkeep_samples = 1\nraw = [\"none\"]", "none are written"),
+        ("rounds = 2\nkeep_samples = 1\nraw = [\"none\"]", "writes none"),
         ("time_cap_s = 0.0", "time cap of 0 s"),
         ("time_cap_s = -1.0", "time cap of -1 s"),
         ("time_cap_s = nan", "time cap of NaN s"),
-        ("seed = 9007199254740993", "more than 9007199254740992"),
+        ("seed = 9007199254740993", "exceeds 9007199254740992"),
         ("loss_timeout_s = 0.0001", "0.001 to 600 s"),
         ("loss_timeout_s = 601.0", "601 s"),
         ("leader_cpu = 2", "CPU 2 for the leader"),
@@ -322,11 +326,11 @@ fn names_are_plain_and_unique() {
     refuses(&named("../x"), 64, &["name '../x'"]);
     refuses(&named(""), 64, &["name ''"]);
     refuses(&format!("{}{}touch = 'full'\n", named("x"), named("x")), 64, &["'x' is taken by 'uds/datagram'"]);
-    refuses(&format!("{}name = 'x'\n", of(&["uds/*"])), 64, &["stands for 2 transports"]);
+    refuses(&format!("{}name = 'x'\n", of(&["uds/*"])), 64, &["matches 2 transports"]);
     let twice = format!("{}samples = 5\n", of(&["uds", "uds"]));
     refuses(&twice, 64, &["'uds_datagram_poll' is taken"]);
     refuses(&of(&["uds", "uds/datagram"]), 64, &["same as number 1"]);
-    refuses("samples = 1\n", 64, &["nothing is to be measured"]);
+    refuses("samples = 1\n", 64, &["has nothing to measure"]);
 }
 
 #[test]
@@ -342,7 +346,7 @@ fn a_transport_missed_by_name_is_left_out_and_refused_alone() {
         (error.exit_code(), error.to_string())
     };
     let (code, text) = shares(&["uds", "shm"]);
-    assert!(code == 64 && text.contains("none of the transports asked for can run here: transport 'uds'"), "{text}");
+    assert!(code == 64 && text.contains("none of the requested transports can run here: transport 'uds'"), "{text}");
     assert_eq!(shares(&["uds", "iox"]).0, 69);
     let (code, text) = shares(&["uds"]);
     assert!(code == 64 && text.starts_with("transport 'uds': a payload of"), "{text}");
@@ -387,7 +391,7 @@ fn a_daemon_that_is_not_running_may_be_started_unless_required() {
     let experiment = Experiment::parse(&of(&["uds"])).unwrap();
     let error = resolve_on(&bare, &experiment, "test", Unavailable::LeaveOut, &registry_of(systems)).unwrap_err();
     assert!(
-        error.exit_code() == 69 && error.to_string().contains("'planned-daemon' is not found in PATH to start it"),
+        error.exit_code() == 69 && error.to_string().contains("'planned-daemon', which would start it, is not in PATH"),
         "{error}"
     );
 }
@@ -452,9 +456,9 @@ fn loops_that_poll_in_real_time_have_a_cpu_each() {
     assert!(
         refused("pattern = 'channel'\ncpus = '0'")
             .unwrap()
-            .contains("2 loops that poll under 'fifo:1' need a CPU each, and they have 1")
+            .contains("2 polling loops under 'fifo:1' need a CPU each, but there are 1")
     );
-    assert!(refused("pattern = 'rpc'\nleader_cpu = 1\nclients = '2'").unwrap().contains("several have CPU 1"));
+    assert!(refused("pattern = 'rpc'\nleader_cpu = 1\nclients = '2'").unwrap().contains("several share CPU 1"));
     for apart in
         ["pattern = 'channel'\ncpus = '0,1'", "pattern = 'channel'\ntopics = 2", "pattern = 'rpc'\nclients = '1'"]
     {
@@ -472,7 +476,7 @@ fn several_followers_are_planned_where_the_transport_reaches_them() {
     assert_eq!(names(&plan), ["shm_ring_block_followers-3"], "who shares a CPU does not poll by itself");
     let one = &plan.sub_experiments[0];
     assert_eq!((one.workload.followers(), one.follower_cpus.as_slice(), one.one_way), (3, [1, 1, 1].as_slice(), true));
-    assert!(plan.shared_cpus(one).unwrap().contains("3 followers share CPU 1:"));
+    assert!(plan.shared_cpus(one).unwrap().contains("3 followers share CPU 1, which"));
     let polling = several("wait = 'poll'\nfollower_cpu = 0\nleader_cpu = 0\n").unwrap();
     let one = &polling.sub_experiments[0];
     assert_eq!((one.wait, one.follower_cpus.as_slice()), (Wait::Poll, [0, 0, 0].as_slice()));
@@ -501,7 +505,7 @@ fn sides_that_share_a_cpu_do_not_poll_unless_asked_to() {
         for sub in &asked.sub_experiments {
             let said = asked.shared_cpus(sub).unwrap();
             assert!(asked.polls_on_shared_cpu(sub) && said.contains("leader and follower share CPU"), "{said}");
-            assert!(said.contains("time slices of the scheduler") && said.contains("--wait"), "{said}");
+            assert!(said.contains("scheduler time slices") && said.contains("--wait"), "{said}");
         }
     }
     let confined = Plan { leader_cpu: None, follower_cpu: None, cpus: vec![1], ..apart };
@@ -512,10 +516,14 @@ fn sides_that_share_a_cpu_do_not_poll_unless_asked_to() {
 #[test]
 fn too_many_followers_or_those_that_cannot_be_reached_are_refused() {
     let several = |count: u32, rest: &str| format!("followers = {count}\n{rest}{}", of(&["uds"]));
-    refuses(&several(3, ""), 64, &["'uds'", "it reaches 1 follower", "3 were asked for", "fan-out", "--followers"]);
+    refuses(
+        &several(3, ""),
+        64,
+        &["'uds'", "it delivers each message to one follower only", "3 were requested", "fan-out", "--followers"],
+    );
     refuses(&several(0, ""), 64, &["0 followers", "1 to 64", "--followers"]);
     refuses(&several(65, ""), 64, &["65 followers", "1 to 64", "--followers"]);
-    refuses(&several(2, "pattern = 'rpc'\n"), 64, &["'rpc' has 1 follower", "2 were asked for"]);
+    refuses(&several(2, "pattern = 'rpc'\n"), 64, &["'rpc' has one follower", "2 were requested"]);
     refuses(&several(65, "pattern = 'throughput'\n"), 64, &["65 followers", "1 to 64", "--followers"]);
     refuses(&several(513, "pattern = 'channel'\n"), 64, &["513 followers", "1 to 512", "--followers"]);
     let both = "pattern = 'channel'\npublishers = 2\n";
@@ -525,9 +533,10 @@ fn too_many_followers_or_those_that_cannot_be_reached_are_refused() {
     assert!(plan(&several(1, "")).is_ok());
     let by_star = plan_of(&format!("followers = 2\n{}", of(&["*"])), Unavailable::LeaveOut, reaching()).unwrap();
     assert_eq!(names(&by_star), ["shm_ring_block_followers-2"]);
-    assert!(
-        by_star.left_out.iter().any(|line| line.contains("uds/datagram") && line.contains("it reaches 1 follower"))
-    );
+    assert!(by_star.left_out.iter().any(|line| line.contains("uds/datagram")
+        && line.contains(
+            "it delivers each message to one follower only"
+        )));
 }
 
 fn recording() -> Recording {

@@ -115,7 +115,7 @@ fn hosts_that_together_say_more_than_fits_are_left_out_as_they_were_afterwards()
     hosts.iter_mut().for_each(|host| host.environment.audit_after = Some(audit.clone()));
     assert!(matches!(store(&results, &manifest), Err(ResultsError::TooLarge { .. })));
     let what = leave_out_after(&mut manifest).unwrap();
-    assert!(what.contains(" elements in all, and the most are 250000"), "{what}");
+    assert!(what.contains(" elements in all (limit 250000)"), "{what}");
     store(&results, &manifest).unwrap();
     let back = read(folder.path(), |text| text.into()).unwrap();
     let host = back.environment.hosts.last().unwrap();
@@ -135,7 +135,7 @@ fn lists_that_no_reader_takes_are_refused_and_what_was_stored_stays() {
         let long = replaced(&whole, place, |list| vec![list[0].clone(); MOST_ELEMENTS + 1].into());
         let Ok(manifest) = serde_json::from_value(long) else { continue };
         if let Err(error) = store(&results, &manifest) {
-            let (told, limit) = (error.to_string(), format!("and the most are {MOST_ELEMENTS}, so it stays as it is"));
+            let (told, limit) = (error.to_string(), format!("(limit {MOST_ELEMENTS}); measure less"));
             assert!(told.contains(" elements in all") && told.contains(&limit), "{place}: {told}");
             refused += 1;
         }

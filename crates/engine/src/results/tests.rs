@@ -145,7 +145,7 @@ fn a_folder_that_becomes_read_only_is_to_be_made_writable_and_resumed() {
     let results = Results::create(Some(parent.path()), false).unwrap();
     let says = |kind: ErrorKind| {
         let error = results.not_writable(parent.path().join(TRIALS), kind.into()).to_string();
-        (error.contains("--resume DIR"), error.contains(" -o"), error.contains("make room"))
+        (error.contains("--resume DIR"), error.contains(" -o"), error.contains("free some space"))
     };
     let kinds = [ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied, ErrorKind::QuotaExceeded];
     assert_eq!(kinds.map(says), [(false, true, false); 3], "nothing is there to be resumed");

@@ -1,5 +1,6 @@
 //! Distinguishes a silent worker that gets no CPU from one that hangs.
 
+use crate::os;
 use procfs::process::Process;
 
 /// Fewest checks for a verdict.
@@ -8,7 +9,7 @@ const FEWEST_LOOKS: u32 = 3;
 /// Checks of a worker since its last report.
 #[derive(Debug, Default)]
 pub(super) struct CpuWait {
-    /// CPU time at the last check, in ticks.
+    /// CPU time at the last check, in nanoseconds.
     used: Option<u64>,
     looks: u32,
     /// Checks at which a thread was ready to run, while all had used no CPU time since the check before.
@@ -24,8 +25,9 @@ impl CpuWait {
         let is_ready = process
             .tasks()
             .is_ok_and(|tasks| tasks.flatten().filter_map(|task| task.stat().ok()).any(|thread| thread.state == 'R'));
-        if let Ok(stat) = process.stat() {
-            self.note(stat.utime + stat.stime, is_ready);
+        // Ticks miss a thread that runs between them.
+        if let Some(used_ns) = os::process_cpu_ns(pid) {
+            self.note(used_ns, is_ready);
         }
     }
 

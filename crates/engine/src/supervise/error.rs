@@ -20,13 +20,14 @@ pub enum RunError {
     #[error(transparent)]
     Host(#[from] HostError),
     /// No place for sockets and other temporary files.
-    #[error("temporary folder '{}' cannot be used: {}; set TMPDIR to one that can", .0.display(), .1)]
+    #[error("temporary folder '{}' cannot be used: {}; set TMPDIR to another", .0.display(), .1)]
     Scratch(PathBuf, io::Error),
     #[error(transparent)]
     LongText(#[from] LongText),
     /// Manifest that readers would refuse.
     #[error(
-        "results would hold {0}, which no reader takes; ask for less at once, or leave a host out that says so much"
+        "the results would have {0}, which no reader accepts; measure less at once, or leave out the host that reports \
+         so much"
     )]
     TooLarge(String),
     /// Damaged or missing file of a resumed run.
@@ -37,8 +38,8 @@ pub enum RunError {
     Unfit(Vec<Finding>),
     /// Run that was begun on another machine, and cannot be resumed here.
     #[error(
-        "the rounds so far were measured on another machine, or before it was changed: {what} '{before}', here '{now}'; \
-         begin anew in another folder (-o)"
+        "the rounds so far were measured on another machine, or before this one changed: {what} was '{before}', now \
+         '{now}'; start again in another folder (-o)"
     )]
     OtherMachine {
         /// Property that differs.

@@ -78,7 +78,7 @@ impl RunningLoad {
         let was_killed = self.worker.end(LONGEST_END);
         let how = self.worker.failure().filter(|_| !was_killed);
         let how = how.map_or_else(String::new, |how| format!("; its process {how}"));
-        format!("the load '{}' has ended while it was measured beside{how}", self.load)
+        format!("the load '{}' ended during the measurement{how}", self.load)
     }
 
     /// Ends the load, and returns its total activity for the audit.

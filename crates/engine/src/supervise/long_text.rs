@@ -6,7 +6,7 @@ use tripmeter_model::bounds::{MOST_TEXT_BYTES, json_bytes};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{place} is a text of {bytes} bytes, \"{begin}…\", more than {most}, the limit of a manifest; shorten it",
+    "{place} is a text of {bytes} bytes, \"{begin}…\", above the limit of {most}; shorten it",
     most = MOST_TEXT_BYTES
 )]
 pub struct LongText {

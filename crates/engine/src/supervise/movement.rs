@@ -92,6 +92,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn messages_before_the_first_payload_are_movement() {
+        let begin = Instant::now();
+        let later = begin + Duration::from_secs(100);
+        let mut movement = Movement::new(1, begin);
+        movement.hear(&FromLeader::Phase("prove its path".to_owned()), begin);
+        movement.hear(&FromLeader::Progress { samples: 0, moves: 7 }, later);
+        assert_eq!(movement.stood(later), Duration::ZERO);
+    }
+
+    #[test]
     fn signs_of_life_alone_are_no_movement() {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);

@@ -342,7 +342,7 @@ mod tests {
         };
         assert_eq!(left(RunStatus::Running, 8, 2), Some(2_700));
         assert_eq!(left(RunStatus::Interrupted, 8, 1), Some(3_150));
-        assert_eq!(left(RunStatus::Running, 2, 0), Some(3_600), "no round is whole");
+        assert_eq!(left(RunStatus::Running, 2, 0), Some(3_600), "no round is complete");
         for status in [RunStatus::Complete, RunStatus::Failed] {
             assert_eq!(left(status, 1, 1), None, "its time was over");
             assert_eq!(left(status, 1, 0), None, "its time was over, whatever is missing");

@@ -12,6 +12,7 @@ use super::planned_job::{is_same_process, job, planned_cpus, variant};
 use super::state::Run;
 use crate::bounded_log::BoundedLog;
 use crate::channel::{Heard, Incoming};
+use crate::hosts::Met;
 use crate::os;
 use crate::registry::Entry;
 use crate::resolve::real_time;
@@ -24,13 +25,13 @@ use crate::worker::OPEN_TIMEOUT;
 use crate::worker::logging::LONGEST_READING;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Role};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::folder::LOGS;
 use tripmeter_model::folder_handle::FolderHandle;
-use tripmeter_model::manifest::{PayloadResult, RunStatus};
+use tripmeter_model::manifest::{PayloadResult, RunStatus, SubExperimentResult};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::plan::{Instrument, SubExperiment};
 use tripmeter_model::workload::Reply;
@@ -144,6 +145,48 @@ fn largest(plan: &SubExperiment) -> u64 {
     plan.payloads.iter().copied().max().unwrap_or(0)
 }
 
+fn unstarted(what: &str, error: &std::io::Error) -> String {
+    os::with_lack(format!("{what} cannot be started: {error}"))
+}
+
+/// Starts the followers by `spawn`, or relays to those on other hosts; none if they are threads of the leader, or started by
+/// hand.
+fn start_followers(
+    run: &mut Run<'_>,
+    plan: &SubExperiment,
+    entry: &Entry,
+    controls: Vec<PathBuf>,
+    log: &BoundedLog,
+    spawn: &dyn Fn(&str) -> std::io::Result<Worker>,
+) -> Result<Vec<Worker>, String> {
+    let failed = |error: std::io::Error| unstarted("follower", &error);
+    if is_same_process(plan, entry) {
+        return Ok(Vec::new());
+    }
+    if !run.met.is_empty() {
+        let start = |(control, host): (PathBuf, &Met)| {
+            // A relay loads no plugin. It starts ssh, which may be named by a relative path.
+            let here = Path::new(".");
+            let mut relay = Worker::spawn(&run.options.tripmeter, here, &BTreeMap::new(), Some(log.file()), None)?;
+            relay.send(&ToWorker::Relay(host.relay(control)))?;
+            Ok(relay)
+        };
+        return controls.into_iter().zip(&run.met).map(start).collect::<Result<_, _>>().map_err(failed);
+    }
+    if let Some(meeting) = &mut run.meeting {
+        meeting.start(&plan.transport.system, &controls[0]).map_err(|error| error.to_string())?;
+        return Ok(Vec::new());
+    }
+    let plugin = entry.plugin_file().map(|file| (plan.transport.system.clone(), file.to_path_buf()));
+    let plugins: BTreeMap<_, _> = plugin.into_iter().collect();
+    let start = |control| {
+        let mut follower = spawn("follower")?;
+        follower.send(&ToWorker::Follow(Follow { control, plugins: plugins.clone(), place: None }))?;
+        Ok(follower)
+    };
+    controls.into_iter().map(start).collect::<Result<_, _>>().map_err(failed)
+}
+
 struct ProcessGroup {
     log: BoundedLog,
     leader: Worker,
@@ -201,48 +244,22 @@ impl ProcessGroup {
         round: u32,
         logs: &FolderHandle,
     ) -> Result<Self, String> {
-        let failed = |what: &str, error: std::io::Error| os::with_lack(format!("{what} cannot be started: {error}"));
         let lacking = |error| ResultsError::unfinished(logs.path().to_path_buf(), error).to_string();
         let log = BoundedLog::open(logs, &format!("{}.log", plan.name)).map_err(lacking)?;
         let results = run.results.round(round).and_then(|folder| folder.identity()).map_err(lacking)?;
         let job = job(run, plan, entry, part, results, round);
         let is_traced = plan.instrument == Some(Instrument::SystemCalls);
         let traces = is_traced.then(|| logs.at_for_children("")).transpose().map_err(lacking)?;
-        let spawn = |worker| {
+        let spawn = |worker: &str| {
             let trace = traces.as_ref().map(|logs| trace_file(logs, &plan.name, worker));
             let (program, log) = (&run.options.tripmeter, Some(log.file()));
             Worker::spawn(program, &part.folder, &plan.environment, log, trace.as_deref())
         };
-        let mut leader = spawn("leader").map_err(|error| failed("leader", error))?;
+        let mut leader = spawn("leader").map_err(|error| unstarted("leader", &error))?;
         let controls = job.controls.clone();
-        leader.send(&ToWorker::Lead(Box::new(job))).map_err(|error| failed("leader", error))?;
-        let mut followers = Vec::new();
-        match &mut run.meeting {
-            _ if is_same_process(plan, entry) => {}
-            _ if !run.met.is_empty() => {
-                for (control, host) in controls.into_iter().zip(&run.met) {
-                    // A relay loads no plugin. It starts ssh, which may be named by a relative path.
-                    let here = Path::new(".");
-                    let (program, log) = (&run.options.tripmeter, Some(log.file()));
-                    let mut relay = Worker::spawn(program, here, &BTreeMap::new(), log, None)
-                        .map_err(|error| failed("follower", error))?;
-                    relay.send(&ToWorker::Relay(host.relay(control))).map_err(|error| failed("follower", error))?;
-                    followers.push(relay);
-                }
-            }
-            Some(meeting) => meeting.start(&plan.transport.system, &controls[0]).map_err(|error| error.to_string())?,
-            None => {
-                let plugin = entry.plugin_file().map(|file| (plan.transport.system.clone(), file.to_path_buf()));
-                let plugins: BTreeMap<_, _> = plugin.into_iter().collect();
-                for control in controls {
-                    let mut follower = spawn("follower").map_err(|error| failed("follower", error))?;
-                    let part = Follow { control, plugins: plugins.clone(), place: None };
-                    follower.send(&ToWorker::Follow(part)).map_err(|error| failed("follower", error))?;
-                    followers.push(follower);
-                }
-            }
-        }
-        let incoming = Incoming::new(leader.stream.try_clone().map_err(|error| failed("leader", error))?);
+        leader.send(&ToWorker::Lead(Box::new(job))).map_err(|error| unstarted("leader", &error))?;
+        let followers = start_followers(run, plan, entry, controls, &log, &spawn)?;
+        let incoming = Incoming::new(leader.stream.try_clone().map_err(|error| unstarted("leader", &error))?);
         let (phase, transport) = ("start".to_owned(), plan.transport.to_string());
         let (follower_ended, told_to_stop, planned) = (None, None, plan.samples);
         let cells = plan.payloads.len() as u64 * u64::from(run.plan.attempts.max(1));
@@ -330,15 +347,15 @@ impl ProcessGroup {
         if self.movement.stood(now) > standing {
             let seconds = standing.as_secs();
             return Some(LeaderOutcome::Killed(format!(
-                "the leader of '{transport}' says that it lives, but has sent nothing for {seconds} s while it was to {phase}; \
-                 it was killed"
+                "the leader of '{transport}' made no progress for {seconds} s, although it reported signs of life, \
+                 while it was to {phase}; it was killed"
             )));
         }
         let lasting = longest_payload(run.plan, &self.plan).saturating_add(standing).saturating_add(writing);
         (self.movement.lasted(now) > lasting).then(|| {
             LeaderOutcome::Killed(format!(
-                "the leader of '{transport}' does not come to the end of its payload: it says that it goes on, {} s after \
-                 its begin (limit {} s by the plan's time cap or samples) while it was to {phase}; it was killed",
+                "the leader of '{transport}' does not finish its payload: it still reports progress after {} s (limit \
+                 {} s by the plan's time cap or samples) while it was to {phase}; it was killed",
                 self.movement.lasted(now).as_secs(),
                 lasting.as_secs()
             ))
@@ -366,8 +383,8 @@ impl ProcessGroup {
             let (seconds, limit) = (silence.as_secs(), watchdog.as_secs());
             let (what, remedy) = match cpu_wait.is_starved() {
                 true => (
-                    "gets no CPU: it is ready to run, with",
-                    "end what loads the CPUs, or give it others (--leader-cpu)",
+                    "gets no CPU: it is ready to run, but gave",
+                    "stop what loads the CPUs, or give it others (--leader-cpu)",
                 ),
                 false => ("hangs:", "fix the transport, or leave it out"),
             };
@@ -397,8 +414,8 @@ impl ProcessGroup {
         Some(LeaderOutcome::Killed(match word {
             Some(why) => format!("transport '{transport}' failed to {phase}: {who} failed: {why}"),
             None if phase == CLOSING && !self.followers[*index].was_signalled() => format!(
-                "the leader of '{transport}' does not come back from closing, {} s after {who} had ended as it should; it \
-                 was killed; what was measured before is kept",
+                "the leader of '{transport}' still had not closed {} s after {who} had ended as it should; it was \
+                 killed; what was measured before is kept",
                 ended.elapsed().as_secs()
             ),
             None => format!("{who} ended while the leader was to {phase}"),
@@ -429,23 +446,12 @@ impl ProcessGroup {
             FromLeader::Opened { transport_version, system_version, same_process, memory_lock, queues } => {
                 self.part.close();
                 let result = run.current();
-                let (before, now) =
-                    ([&result.transport_version, &result.system_version], [&transport_version, &system_version]);
-                if !result.cells.is_empty() && before != now {
-                    return Some(LeaderOutcome::Killed(format!(
-                        "transport '{}' is of version {} now, and was {} when its first payloads were measured; install that, \
-                         or measure again in another folder (-o)",
-                        self.transport,
-                        now.map(String::as_str).join(" of "),
-                        before.map(String::as_str).join(" of ")
-                    )));
-                }
-                (result.transport_version, result.system_version) = (transport_version, system_version);
                 (result.same_process, result.memory_lock, result.queues) = (same_process, Some(memory_lock), queues);
+                return self.note_versions(result, transport_version, system_version);
             }
             FromLeader::Broken(why) => self.broken = Some(why),
             FromLeader::AttemptAccess(_) if std::mem::replace(&mut self.has_attempted_access, true) => {
-                return Some(LeaderOutcome::Killed("the leader asks twice for unauthorized peers".to_owned()));
+                return Some(LeaderOutcome::Killed("the leader asked for unauthorized peers twice".to_owned()));
             }
             FromLeader::AttemptAccess(attempts) => {
                 let (environment, log) = (&self.plan.environment, self.log.file());
@@ -498,12 +504,34 @@ impl ProcessGroup {
                 run.add_process(activity);
             }
             FromLeader::Used(_) => {
-                return Some(LeaderOutcome::Killed("the leader tells twice what it used".to_owned()));
+                return Some(LeaderOutcome::Killed("the leader reported its resource use twice".to_owned()));
             }
             FromLeader::Done => return Some(LeaderOutcome::Done),
             FromLeader::Interrupted => return Some(LeaderOutcome::Interrupted),
             FromLeader::Failed(why) => return Some(LeaderOutcome::Failed(why)),
         }
+        None
+    }
+
+    /// Takes the versions of transport and system, which are the same for all payloads.
+    fn note_versions(
+        &self,
+        result: &mut SubExperimentResult,
+        transport_version: String,
+        system_version: String,
+    ) -> Option<LeaderOutcome> {
+        let (before, now) =
+            ([&result.transport_version, &result.system_version], [&transport_version, &system_version]);
+        if !result.cells.is_empty() && before != now {
+            return Some(LeaderOutcome::Killed(format!(
+                "transport '{}' has version {} now, but had {} when its first payloads were measured; install \
+                         that, or measure again in another folder (-o)",
+                self.transport,
+                now.map(String::as_str).join(" of "),
+                before.map(String::as_str).join(" of ")
+            )));
+        }
+        (result.transport_version, result.system_version) = (transport_version, system_version);
         None
     }
 
@@ -537,7 +565,7 @@ impl ProcessGroup {
         });
         if cells.len() >= planned {
             return Some(LeaderOutcome::Killed(format!(
-                "the leader reports more than the {planned} payloads of the plan"
+                "the leader reported more payloads than the {planned} of the plan"
             )));
         }
         let is_too_often = cell.earlier_attempts.len() + usize::from(again) >= attempts;
@@ -546,7 +574,7 @@ impl ProcessGroup {
             return Some(LeaderOutcome::Killed(error.to_string()));
         }
         if is_too_often {
-            let why = format!("the leader measures a payload more often than the {attempts} attempts of the plan");
+            let why = format!("the leader measured a payload more often than the plan's {attempts} attempts");
             return Some(LeaderOutcome::Killed(why));
         }
         (run.watch)(&if again { Event::PayloadAgain(cell) } else { Event::PayloadFinished(cell) });
@@ -641,28 +669,7 @@ impl ProcessGroup {
                 return Ok(RunStatus::Complete);
             }
             LeaderOutcome::Interrupted => return Ok(RunStatus::Interrupted),
-            LeaderOutcome::Failed(why) | LeaderOutcome::Killed(why) => {
-                // A follower that ends by itself says why, if it can. If there are several, others end because one has.
-                let without_a_word = || {
-                    let is_alone = why.contains(GONE) && self.followers.len() == 1;
-                    self.end_of_follower(&hung, Worker::failure).filter(|_| is_alone)
-                };
-                match self.crash_of_follower(&hung).or_else(without_a_word) {
-                    Some(how) => format!("{why}; {how}{}", self.last_words()),
-                    None => why,
-                }
-            }
-            LeaderOutcome::Vanished => {
-                // A library may crash because it has lost its peer.
-                let cause = self.crash_of_follower(&hung).map_or_else(String::new, |how| format!("{how}, then "));
-                match self.leader.crash() {
-                    Some(how) => {
-                        let last_words = self.last_words();
-                        format!("{cause}the leader process {how} while it was to {}{last_words}", self.phase)
-                    }
-                    None => format!("{cause}the leader process ended without a word while it was to {}", self.phase),
-                }
-            }
+            outcome => self.cause(outcome, &hung),
         };
         let is_crash = self.leader.crash().is_some() || self.crash_of_follower(&hung).is_some();
         let why = if is_crash { os::with_lack(why) } else { why };
@@ -679,6 +686,35 @@ impl ProcessGroup {
         };
         let log = &self.log;
         Err(if log.is_empty() { why } else { format!("{why}; its log is '{}'", log.path().display()) })
+    }
+
+    /// Cause of a failure, as the leader or the end of a process tells it.
+    fn cause(&self, outcome: LeaderOutcome, hung: &[bool]) -> String {
+        match outcome {
+            LeaderOutcome::Failed(why) | LeaderOutcome::Killed(why) => {
+                // A follower that ends by itself says why, if it can. If there are several, others end because one has.
+                let without_a_word = || {
+                    let is_alone = why.contains(GONE) && self.followers.len() == 1;
+                    self.end_of_follower(hung, Worker::failure).filter(|_| is_alone)
+                };
+                match self.crash_of_follower(hung).or_else(without_a_word) {
+                    Some(how) => format!("{why}; {how}{}", self.last_words()),
+                    None => why,
+                }
+            }
+            LeaderOutcome::Vanished => {
+                // A library may crash because it has lost its peer.
+                let cause = self.crash_of_follower(hung).map_or_else(String::new, |how| format!("{how}, then "));
+                match self.leader.crash() {
+                    Some(how) => {
+                        let last_words = self.last_words();
+                        format!("{cause}the leader process {how} while it was to {}{last_words}", self.phase)
+                    }
+                    None => format!("{cause}the leader process ended without a word while it was to {}", self.phase),
+                }
+            }
+            LeaderOutcome::Done | LeaderOutcome::Interrupted => String::new(),
+        }
     }
 
     /// Description of a follower's crash, if there was one.

@@ -3,8 +3,8 @@
 use super::Error;
 use super::host_clocks::Clocks;
 use super::leader::Leader;
+use super::leg::ReportedLeg;
 use super::measured::Samples;
-use super::trial::ReportedLeg;
 use crate::clock::Timebase;
 use crate::delivery::{Delivered, KeptRate, Tally};
 use crate::files::{Files, Rows, field, tag};
@@ -178,11 +178,6 @@ impl Account {
         self.cut = self.cut.take().or_else(|| sent.cut.clone());
     }
 
-    /// Appends text to the reason of an early end.
-    pub(super) fn cut_also(&mut self, more: &str) {
-        self.cut = self.cut.take().map(|cut| cut.and(more));
-    }
-
     /// Adds messages or calls of a leg, to the last of all followers and to each of several. `late` has the answers to each
     /// client after the end of their call.
     pub(super) fn add(
@@ -318,7 +313,7 @@ impl MessageAccount {
     fn tally_at(&self, load: OfferedLoad, links: usize, audited: usize) -> Tally {
         let times = Times::of(load, &self.timebase, 0, 0, 1);
         let mut tally = self.tally(links, times.period(), audited);
-        tally.gap = times.gap();
+        tally.paces.gap = times.gap();
         tally
     }
 
@@ -338,12 +333,12 @@ impl MessageAccount {
             trial.put(&all, Figure::Refused, refused as f64);
         }
         if let Some(hz) = load.hz() {
-            let kept = tally.kept();
+            let kept = tally.paces.kept();
             put_rates(trial, &all, hz, &kept);
             trial.rate_missed = kept.rate_missed;
             if are_calls {
                 // The last call lasts until the next would have been due, or longer.
-                duration_ns = duration_ns.max(tally.paced_ns());
+                duration_ns = duration_ns.max(tally.paces.paced_ns());
             }
         }
         let received = trial.count(&all, Figure::Received);
@@ -380,7 +375,7 @@ fn put_topics(trial: &mut Trial, topics: Vec<PlayedTopic>, are_calls: bool) {
     let (mut offered_hz, mut behind) = (0.0, 0);
     let mut over_topics = KeptRate { achieved_hz: 0.0, slowest_hz: f64::INFINITY, rate_missed: false };
     for PlayedTopic { recorded, offered_hz: hz, mut tally, late } in topics {
-        let (stream, kept) = (Stream::topic(&recorded.name), tally.kept());
+        let (stream, kept) = (Stream::topic(&recorded.name), tally.paces.kept());
         let bytes =
             [(Statistic::Mean, recorded.mean_sent_bytes()), (Statistic::Max, recorded.largest_sent_bytes() as f64)];
         for (statistic, bytes) in bytes {

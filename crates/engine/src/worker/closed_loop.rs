@@ -1,12 +1,13 @@
 //! Driver of round trips that follow each other, in the main thread.
 
+use super::Result;
 use super::account::{Account, RowsOfLinks};
 use super::controls::Controls;
 use super::leader::{Leader, Session};
+use super::leg::{Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, RunningLeg, SentLeg, unprepared};
 use super::measured::Samples;
 use super::patience::FollowerPatience;
-use super::trial::{Driver, Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, RunningLeg, SentLeg};
-use super::{Error, Result};
+use super::trial::Driver;
 use crate::lanes::{Lane, LoopSetting, RoundTrips};
 use crate::measure::notes::ArrivalMemory;
 use crate::measure::stamped::{STAMPS, StampLog};
@@ -25,9 +26,9 @@ use tripmeter_model::plan::{Instrument, Raw};
 
 /// One message in flight over the first link, to all followers.
 #[derive(Default)]
-pub(super) struct ClosedLoop(Option<Trips>);
+pub(super) struct ClosedLoop(Option<ClosedTrips>);
 
-struct Trips {
+struct ClosedTrips {
     warm: Recorder,
     samples: Recorder,
     trips: RoundTrips,
@@ -74,11 +75,7 @@ impl Recipient {
     }
 }
 
-fn unprepared() -> Error {
-    Error::Failed("a leg was not prepared".to_owned())
-}
-
-impl Trips {
+impl ClosedTrips {
     /// Records until the recorder is full, the leg is over, or a failure. Gives signs of life, with the number of samples if
     /// `counts`.
     fn fill(
@@ -155,7 +152,8 @@ impl Driver for ClosedLoop {
             begin.arrivals = Some(ArrivalPlace::Leader(stamps.follower.place()));
             begin.most = stamps.follower.counts().to_vec();
         }
-        self.0 = Some(Trips { warm, samples, trips, rows: Vec::new(), before: sequence, warmed: sequence, stamps });
+        self.0 =
+            Some(ClosedTrips { warm, samples, trips, rows: Vec::new(), before: sequence, warmed: sequence, stamps });
         // The leader counts: after a failure, followers have nothing to add.
         let patience = FollowerPatience::ANSWER;
         Ok(PreparedLeg { begin, memory, patience, patience_after_failure: None })

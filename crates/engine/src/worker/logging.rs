@@ -3,10 +3,11 @@
 use super::account::{Account, RowsOfLinks};
 use super::controls::Controls;
 use super::leader::{Leader, Session};
+use super::leg::{Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, RunningLeg, SentLeg, unprepared};
 use super::measured::Samples;
 use super::patience::{FollowerPatience, SIGN_OF_LIFE};
 use super::reports::end_followers;
-use super::trial::{Driver, Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, RunningLeg, SentLeg};
+use super::trial::Driver;
 use super::{Error, OPEN_TIMEOUT, Result};
 use crate::clock::monotonic_ns;
 use crate::handover::Page;
@@ -88,10 +89,6 @@ impl LoggedCalls {
         }
         Ok(())
     }
-}
-
-fn unprepared() -> Error {
-    Error::Failed("a leg was not prepared".to_owned())
 }
 
 impl<'a> LoggedLines<'a> {

@@ -1,8 +1,12 @@
 //! Time limits for a follower's answer.
 
-use super::{ANSWER_TIMEOUT, OPEN_TIMEOUT};
 use crate::os;
 use std::time::{Duration, Instant};
+
+/// Longest wait for the other side while it opens or connects a transport.
+pub const OPEN_TIMEOUT: Duration = Duration::from_secs(35);
+/// Longest wait for an answer that takes no work, while the other side could work.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// State of a process after SIGSTOP, for errors.
 pub(super) const STOPPED: &str = "stopped by a signal";

@@ -9,7 +9,7 @@ use crate::measure::LoopEnd;
 use crate::measure::callback::Inbox;
 use crate::measure::stream::{Even, Extent};
 use crate::proof::{self, Baseline, Claim, Observer};
-use crate::wire::{Begin, Report, Task, TaskReply, ToFollower};
+use crate::wire::{Begin, FromLeader, Report, Task, TaskReply, ToFollower};
 use std::ops::Range;
 use std::time::Duration;
 use tripmeter_abi::Variant;
@@ -171,14 +171,14 @@ fn exchange(
     let mut trips = RoundTrips::new(leader.controls.followers(), Some(follower), session.sequence, length);
     leader.arm();
     let mut answered = 0;
-    // Trips may be slow, e.g. where lost packets are resent, so each part ends with a sign of life.
+    // Trips may be slow, where lost packets are resent or CPUs are busy, so each part ends with a report of its messages.
     let result = loop {
         let (part, deadline) = (&mut ticks[answered..], base.now() + base.to_ticks(SIGN_OF_LIFE_NS));
         let result = session.lanes[0].round_trips(setting, &mut trips, part, deadline, Some(&mut *observer));
         match result {
             (count, Ok(LoopEnd::Deadline)) if answered + count < ticks.len() => {
                 answered += count;
-                leader.controls.sign_of_life();
+                leader.controls.report(&FromLeader::Progress { samples: 0, moves: trips.sequence() });
             }
             (_, result) => break result,
         }
@@ -218,11 +218,13 @@ fn send(
     let to = |count| Extent { burst: 1, last: session.sequence + count, deadline: u64::MAX };
     let faulting = proof::FAULTING_MESSAGES.min(plan.messages);
     let even = Even::new((base.to_ticks(rest.as_nanos() as u64) / plan.messages) as f64);
-    // Polling followers that share a CPU take turns that last long, so each part ends with a sign of life.
+    // Polling followers that share a CPU take turns that last long, so each part ends with a report of its messages.
     let mut stream = |flow: &mut Flow, extent: Extent| loop {
         let deadline = base.now() + base.to_ticks(SIGN_OF_LIFE_NS);
         match lane.stream(setting, flow, Extent { deadline, ..extent }, Some(&mut *observer)) {
-            Ok(LoopEnd::Deadline) => leader.controls.sign_of_life(),
+            Ok(LoopEnd::Deadline) => {
+                leader.controls.report(&FromLeader::Progress { samples: 0, moves: flow.sequence });
+            }
             result => break result,
         }
     };

@@ -1,10 +1,11 @@
 //! Driver of one-way messages at full speed, or as they are offered, in the main thread.
 
+use super::Result;
 use super::account::{Account, RowsOfLinks};
 use super::controls::Controls;
 use super::leader::{Leader, Session};
-use super::trial::{Driver, Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, SentLeg};
-use super::{Error, Result};
+use super::leg::{Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, SentLeg, unprepared};
+use super::trial::Driver;
 use crate::delivery::is_missed;
 use crate::files::SampleStamps;
 use crate::lanes::{Flow, Spaced};
@@ -39,10 +40,6 @@ struct StreamState {
     /// Number of the latest message before the leg.
     before: u64,
     behind: u64,
-}
-
-fn unprepared() -> Error {
-    Error::Failed("a leg was not prepared".to_owned())
 }
 
 impl Driver for Saturating {

@@ -3,9 +3,10 @@
 use super::account::{Account, RowsOfLinks};
 use super::controls::Controls;
 use super::leader::{Leader, Session};
+use super::leg::{Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, SentLeg};
 use super::pool::{ThreadPool, look_ns};
-use super::threads::{LinkEnd, Work, run_parallel};
-use super::trial::{Driver, Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, SentLeg};
+use super::threads::{LinkEnd, LinkWork, run_parallel};
+use super::trial::Driver;
 use super::{Error, Result};
 use crate::clock::Timebase;
 use crate::delivery::{Delivered, Topic};
@@ -25,13 +26,13 @@ pub(super) struct Scheduled<'r> {
     replay: Option<&'r Replay>,
     /// True if a leader that polls spins until a message is due.
     spins: bool,
-    links: Vec<Link>,
+    links: Vec<ScheduledLink>,
     /// End of each link.
     ended: Vec<LinkEnd>,
 }
 
 /// Messages of one link in a leg.
-struct Link {
+struct ScheduledLink {
     messages: u64,
     /// Bytes of a message, unless the timetable has lengths.
     length: usize,
@@ -118,7 +119,7 @@ impl Driver for Scheduled<'_> {
                 true => LinkStamps::Calls(Made::new(messages)?),
                 false => LinkStamps::Sent(filled(u64::MAX, messages, "times of sending")?),
             };
-            self.links.push(Link { messages, length, publisher, stamps });
+            self.links.push(ScheduledLink { messages, length, publisher, stamps });
         }
         let messages: Vec<u64> = self.links.iter().map(|link| link.messages).collect();
         // Checks that there is memory for the latencies made at the end: a lack must show now, not then.
@@ -147,7 +148,7 @@ impl Driver for Scheduled<'_> {
         let settings = session.inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| leader.setting(inbox, shared));
         let settings: Vec<_> = settings.collect();
         let places = session.lanes.iter_mut().zip(&mut self.links).zip(settings).zip(sending).enumerate();
-        let works = places.map(|(index, (((lane, link), setting), sending))| -> Work<'_> {
+        let works = places.map(|(index, (((lane, link), setting), sending))| -> LinkWork<'_> {
             let (deadline, length, publisher) = (leg.capped, link.length, link.publisher);
             Box::new(move |begin| {
                 let times = timetables.of_link(begin, index);
@@ -219,7 +220,7 @@ impl Driver for Scheduled<'_> {
             Some(replay) => {
                 let played = all.topics.iter().zip(&replay.recording.topics);
                 let silent = played.filter(|(topic, _)| topic.sent.is_empty()).map(|(_, recorded)| recorded);
-                account.cut_also(&silent_topics(silent));
+                leg.sent.cut = leg.sent.cut.take().map(|cut| cut.and(&silent_topics(silent)));
                 account.add_recorded(&leg.clocks, (replay, begin), &all, &each, &late, rows);
             }
             None => account.add(&leg.clocks, &all, &each, &late, rows),

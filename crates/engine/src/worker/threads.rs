@@ -1,9 +1,9 @@
 //! Leader's threads that measure in parallel: their start, and their supervision until all have ended.
 
 use super::leader::Leader;
+use super::leg::{ReadyLeg, RunningLeg};
 use super::patience::SIGN_OF_LIFE;
 use super::pool::ThreadPool;
-use super::trial::{ReadyLeg, RunningLeg};
 use super::{Error, Result};
 use crate::lanes::Ended;
 use crate::measure::publish::{Sending, Shown};
@@ -26,7 +26,7 @@ const DRAINING: Duration = Duration::from_millis(2);
 /// Interval between interruptions of a thread that must end.
 const STOPPING: Duration = Duration::from_nanos(TAKE_TIMEOUT_NS);
 
-pub(super) type Work<'a> = Box<dyn FnOnce(u64) -> Ended<LinkEnd> + Send + 'a>;
+pub(super) type LinkWork<'a> = Box<dyn FnOnce(u64) -> Ended<LinkEnd> + Send + 'a>;
 
 /// End of the messages or calls of one link.
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ pub(super) fn run_parallel(
     ready: ReadyLeg,
     pool: &ThreadPool,
     sending: &[Sending],
-    works: Vec<Work<'_>>,
+    works: Vec<LinkWork<'_>>,
 ) -> Result<Parallel> {
     let (base, start, count) = (leader.job.timebase, &AtomicU64::new(0), works.len() as u64);
     std::thread::scope(|scope| {

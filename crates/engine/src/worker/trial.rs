@@ -8,27 +8,25 @@ use super::account::{Account, MeasuredTrial, RowsOfLinks};
 use super::attempts::not_written;
 use super::cap::{self, warmup_end};
 use super::controls::Controls;
-use super::host_clocks::{self, Clocks};
+use super::host_clocks;
 use super::leader::{Leader, Session};
+use super::leg::{Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, SentLeg};
 use super::measured::{MANY_SAMPLES, MeasuredPayload};
-use super::patience::{FollowerPatience, SIGN_OF_LIFE};
-use super::pool::Window;
 use super::reports::{self, FollowerReports};
 use super::search::search;
 use super::{Error, Result};
-use crate::measure::Failure;
-use crate::measure::notes::ArrivalMemory;
-use crate::wire::{Begin, FromLeader, Report, ToFollower, WRITING};
+use crate::files::Lengths;
+use crate::wire::WRITING;
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::pattern::{AllowedWorkload, TrialEnd, WarmUp, facts};
+use tripmeter_model::pattern::{AllowedWorkload, TrialEnd, WarmUpPlan, facts};
 use tripmeter_model::plan::Instrument;
 use tripmeter_model::trial::Trial;
-use tripmeter_model::used::Used;
 use tripmeter_model::workload::Reply;
 
 /// Divisor of a trial's duration that gives its longest warm-up.
@@ -39,28 +37,6 @@ const LONGEST_WARMUP_NS: u64 = 1_000_000_000;
 const MOST_STAMPS: u64 = 1 << 22;
 /// Most stamps of each stream; more are sent in several legs, long enough that the first messages do not move a percentile.
 const MOST_STAMPS_OF_A_STREAM: u64 = 1 << 17;
-
-/// Messages between one begin and one end of the followers.
-#[derive(Clone, Copy)]
-pub(super) struct Leg {
-    pub payload_bytes: u64,
-    pub load: OfferedLoad,
-    pub end: LegEnd,
-    /// Tick at which its time is over.
-    pub capped: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum LegEnd {
-    /// A number of messages over each link that count.
-    Messages(u64),
-    /// Number of messages or time, whichever is reached first.
-    Bounds {
-        messages: Option<u64>,
-        duration_ns: Option<u64>,
-    },
-    Recording,
-}
 
 /// One way to send. Its state is of one leg, and its memory is found before the leg begins.
 pub(super) trait Driver {
@@ -81,154 +57,6 @@ pub(super) trait Driver {
         account: &mut Account,
         rows: Option<&mut RowsOfLinks<'_>>,
     ) -> Result<()>;
-}
-
-pub(super) struct PreparedLeg {
-    pub begin: Begin,
-    /// Memory for arrivals, if they are noted.
-    pub memory: Option<ArrivalMemory>,
-    /// Limits for the reports of the followers.
-    pub patience: FollowerPatience,
-    /// Limits after a failure; `None` if followers know nothing that the leader does not.
-    pub patience_after_failure: Option<FollowerPatience>,
-}
-
-impl PreparedLeg {
-    /// Leg whose followers count or note messages until they have taken all.
-    pub(super) fn noting(begin: Begin, memory: Option<ArrivalMemory>, loss_timeout_ns: u64) -> Self {
-        Self {
-            begin,
-            memory,
-            patience: FollowerPatience::taking(loss_timeout_ns),
-            patience_after_failure: Some(FollowerPatience::taking_after_failure(loss_timeout_ns)),
-        }
-    }
-}
-
-/// Leg that can begin.
-pub(super) struct ReadyLeg {
-    pub leg: Leg,
-    begin: Begin,
-}
-
-/// Leg with messages under way.
-pub(super) struct RunningLeg {
-    /// Tick at which its time, or that of its warm-up, is over.
-    capped: u64,
-    whole: u64,
-    window: Option<Window>,
-    cut: Option<CutShort>,
-    told: Instant,
-}
-
-/// Leg whose last message is sent.
-pub(super) struct SentLeg {
-    /// Tick at which the first message that counts was due or sent.
-    pub begin: u64,
-    /// Tick at which the last was sent, or answered.
-    pub until: u64,
-    /// Number of the last message of each stream; empty if nothing is counted.
-    pub last: Vec<u64>,
-    /// Number of the last message of all.
-    pub sequence: u64,
-    /// Messages that count, over the busiest link.
-    pub counted: u64,
-    /// Cost of the leader's process; none if the leg has instruments that would be part of it.
-    pub used: Option<Used>,
-    pub refused: u64,
-    pub cut: Option<CutShort>,
-    pub failure: Option<Failure>,
-    /// Failure whose cause is known.
-    pub broken: Option<Error>,
-}
-
-/// Leg that all followers have reported on.
-pub(super) struct ReportedLeg {
-    pub leg: Leg,
-    pub sent: SentLeg,
-    /// Report of each follower; `None` if it can no longer report.
-    pub reports: Vec<Option<Report>>,
-    pub memory: Option<ArrivalMemory>,
-    pub clocks: Clocks,
-    pub broken: Option<Error>,
-}
-
-impl ReadyLeg {
-    /// Asks all followers to begin, and observes the cost from then on.
-    pub(super) fn begin(self, leader: &mut Leader) -> Result<RunningLeg> {
-        let instrument = self.begin.instrument;
-        leader.controls.ask_all(&ToFollower::Begin(self.begin))?;
-        leader.shared.capped.store(self.leg.capped, Relaxed);
-        let window = match instrument {
-            Some(Instrument::Counters) => Some(Window::counted()),
-            // Stamps would be part of the cost.
-            Some(Instrument::Stamps) => None,
-            _ => Some(Window::open()),
-        };
-        let capped = self.leg.capped;
-        Ok(RunningLeg { capped, whole: capped, window, cut: None, told: Instant::now() })
-    }
-}
-
-impl RunningLeg {
-    /// True if the user has asked to stop, or the clock has passed the cap.
-    pub(super) fn is_over(&mut self, leader: &Leader) -> bool {
-        if self.cut.is_none() && leader.shared.stop.load(Relaxed) {
-            self.cut = Some(CutShort::Interrupted);
-        }
-        if self.cut.is_none() && leader.job.timebase.now() >= self.capped {
-            self.cut = Some(CutShort::at_cap(leader.job.sub_experiment.time_cap_ns));
-        }
-        self.cut.is_some()
-    }
-
-    /// Tick at which the next batch ends; `None` once the leg is over. A batch begins with an operation of the main thread,
-    /// so it is never short.
-    pub(super) fn until(&mut self, leader: &Leader) -> Option<u64> {
-        let base = leader.job.timebase;
-        (!self.is_over(leader)).then(|| self.capped.min(base.now() + base.to_ticks(SIGN_OF_LIFE.as_nanos() as u64)))
-    }
-
-    /// Time that the main thread may sleep beside others, `most` at most.
-    pub(super) fn pause(&self, leader: &Leader, most: Duration) -> Duration {
-        let base = leader.job.timebase;
-        most.min(Duration::from_nanos(base.to_ns(self.capped.saturating_sub(base.now()))))
-    }
-
-    /// Tells the supervisor once a second that something moves.
-    pub(super) fn sign_of_life(&mut self, leader: &mut Leader, samples: u64, moves: u64) {
-        if self.told.elapsed() >= SIGN_OF_LIFE {
-            leader.controls.report(&FromLeader::Progress { samples, moves });
-            self.told = Instant::now();
-        }
-    }
-
-    /// Notes that a loop was stopped.
-    pub(super) fn stopped(&mut self) {
-        self.cut.get_or_insert(CutShort::Interrupted);
-    }
-
-    /// Begins a warm-up inside the leg, which gets a share of the time that is left.
-    pub(super) fn begin_warm_up(&mut self, leader: &Leader) {
-        self.capped = warmup_end(leader.job.timebase.now(), self.whole);
-    }
-
-    /// Ends the warm-up: the whole time is left for what counts.
-    pub(super) fn end_warm_up(&mut self) {
-        self.capped = self.whole;
-        self.cut = self.cut.take().filter(|cut| !cut.is_cap());
-    }
-
-    /// Observes the cost from here on.
-    pub(super) fn cost_from_here(&mut self) {
-        self.window = Some(Window::open());
-    }
-
-    /// Ends the leg. Returns the cost, and the reason for an early end.
-    pub(super) fn end(self, leader: &Leader) -> (Option<Used>, Option<CutShort>) {
-        leader.shared.capped.store(0, Relaxed);
-        (self.window.map(Window::close), self.cut)
-    }
 }
 
 pub(super) struct TrialRunner<'l, 's> {
@@ -260,7 +88,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
         let recorded = plan.workload.recorded.map_or(0, |recorded| recorded.messages);
         let (begun, capped) = (Instant::now(), cap::capped(self.leader));
         let mut measured = MeasuredPayload::default();
-        if let WarmUp::Once { hz } = self.allowed.warm_up {
+        if let WarmUpPlan::Once { hz } = self.allowed.warm_up {
             let load = OfferedLoad::Rate { hz };
             self.warm_up(driver, Leg { payload_bytes, load, end, capped }, &mut measured)?;
         }
@@ -298,7 +126,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
             LegEnd::Bounds { .. } => measured.samples,
             LegEnd::Recording => recorded,
         };
-        if self.allowed.warm_up != WarmUp::Inside {
+        if self.allowed.warm_up != WarmUpPlan::Inside {
             measured.duration_ns = begun.elapsed().as_nanos() as u64;
         }
         Ok(measured)
@@ -334,7 +162,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
         leg: Leg,
         measured: &mut MeasuredPayload,
     ) -> Result<Option<MeasuredTrial>> {
-        if self.allowed.warm_up == WarmUp::AtLoad {
+        if self.allowed.warm_up == WarmUpPlan::AtLoad {
             self.warm_up(driver, leg, measured)?;
         }
         match leg.load {
@@ -380,7 +208,6 @@ impl<'l, 's> TrialRunner<'l, 's> {
         let streams = account.streams_of_links();
         // A reader of lines has no cost that is the logger's.
         let has_other_process = !self.leader.is_same_process() && self.allowed.reply != Reply::Lines;
-        let folder = self.leader.job.results.path.clone();
         let phase = match whole.end {
             LegEnd::Recording => "play the recording".to_owned(),
             _ => format!("measure {} bytes", whole.payload_bytes),
@@ -401,28 +228,35 @@ impl<'l, 's> TrialRunner<'l, 's> {
                     break;
                 }
             };
-            broken = reported.broken.take();
             if reported.sent.counted == 0 && is_first {
-                broken.map_or(Ok(()), Err)?;
+                reported.broken.map_or(Ok(()), Err)?;
                 return self.leader.check_stop().map(|()| None);
             }
             let is_sampled = matches!(whole.end, LegEnd::Bounds { .. });
-            if !is_sampled && reported.sent.counted * streams.len() as u64 > MANY_SAMPLES || broken.is_some() {
+            if !is_sampled && reported.sent.counted * streams.len() as u64 > MANY_SAMPLES || reported.broken.is_some() {
                 self.leader.controls.set_phase(WRITING);
             }
-            account.add_leg(&reported, has_other_process);
             let mut rows = None;
-            if has_rows && self.allowed.warm_up != WarmUp::Inside {
+            if has_rows && self.allowed.warm_up != WarmUpPlan::Inside {
                 self.leader.make_room()?;
-                lengths.get_or_insert(self.leader.files.lengths().map_err(not_written(&folder))?);
+                let now = self.leader.files.lengths();
+                lengths.get_or_insert(now.map_err(not_written(&self.leader.job.results.path))?);
                 let (base, begin) = (self.leader.job.timebase, reported.sent.begin);
                 let rows_of = self.leader.files.rows(base, whole.payload_bytes, begin);
                 rows = Some(RowsOfLinks::new(rows_of, &streams, &account));
             }
-            driver.account(&self.leader.controls, &mut reported, &mut account, rows.as_mut())?;
+            match driver.account(&self.leader.controls, &mut reported, &mut account, rows.as_mut()) {
+                Ok(()) => {}
+                Err(error) if is_first => return Err(error),
+                Err(error) => {
+                    broken = Some(error);
+                    break;
+                }
+            }
+            account.add_leg(&reported, has_other_process);
+            broken = reported.broken.take();
             let written = rows.map_or(Ok(()), RowsOfLinks::finish);
-            let cut = |files: &crate::files::Files| lengths.iter().for_each(|lengths| files.cut(*lengths));
-            written.inspect_err(|_| cut(&self.leader.files)).map_err(not_written(&folder))?;
+            self.or_cut(written, lengths)?;
             match rest {
                 Some(rest) if !account.is_cut() && broken.is_none() => left = rest,
                 _ => break,
@@ -433,8 +267,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
             self.leader.check_stop()?;
         }
         let written = account.write_histograms(&mut self.leader.files, whole.payload_bytes);
-        let cut = |files: &crate::files::Files| lengths.iter().for_each(|lengths| files.cut(*lengths));
-        written.inspect_err(|_| cut(&self.leader.files)).map_err(not_written(&folder))?;
+        self.or_cut(written, lengths)?;
         let mut measured = account.close(broken.as_ref());
         if has_rows && measured.unwritten.is_none() {
             measured.trial.number = self.leader.files.next_trial();
@@ -442,10 +275,16 @@ impl<'l, 's> TrialRunner<'l, 's> {
         Ok(Some(MeasuredTrial { broken, ..measured }))
     }
 
+    /// Fails if files were not written, and cuts off what was written of the trial.
+    fn or_cut(&self, written: io::Result<()>, lengths: Option<Lengths>) -> Result<()> {
+        let cut = |_: &io::Error| lengths.iter().for_each(|lengths| self.leader.files.cut(*lengths));
+        written.inspect_err(cut).map_err(not_written(&self.leader.job.results.path))
+    }
+
     /// Splits off the next leg: without raw samples there is room for some messages at a time.
     fn split(&self, left: LegEnd, load: OfferedLoad) -> (LegEnd, Option<LegEnd>) {
         let LegEnd::Messages(messages) = left else { return (left, None) };
-        if !self.leader.job.raw.is_none() || self.allowed.warm_up == WarmUp::Inside {
+        if !self.leader.job.raw.is_none() || self.allowed.warm_up == WarmUpPlan::Inside {
             return (left, None);
         }
         let workload = &self.leader.job.sub_experiment.workload;

@@ -108,7 +108,7 @@ fn header_failed(file: &Path, error: ChunkError) -> FileError {
 
 pub fn payload(text: &str) -> Result<Bytes, RowError> {
     Bytes::parse(text).ok_or_else(|| {
-        let what = "is no payload; write a number of bytes".to_owned();
+        let what = "is not a payload; write a number of bytes".to_owned();
         RowError { column: Some(COLUMNS[1]), value: text.to_owned(), what }
     })
 }
@@ -117,8 +117,8 @@ fn latency(text: &str) -> Result<f64, RowError> {
     let wrong = |what: &str| Err(RowError { column: Some(COLUMNS[2]), value: text.to_owned(), what: what.to_owned() });
     match text.parse::<f64>() {
         _ if text.is_empty() => wrong("is empty; the latency is missing"),
-        Err(_) if text.contains(',') => wrong("is no number; write it with a decimal point"),
-        Err(_) => wrong("is no number"),
+        Err(_) if text.contains(',') => wrong("is not a number; write it with a decimal point"),
+        Err(_) => wrong("is not a number"),
         Ok(value) if value.is_nan() => wrong("is not a number; a latency must be"),
         Ok(value) if value.is_infinite() => wrong("is infinite or too large; a latency must be finite"),
         Ok(_) if text.starts_with('-') => wrong("is negative; a latency must be 0 or more"),

@@ -149,7 +149,7 @@ fn a_wrong_row_is_reported_with_line_column_and_value() {
         ("2,16,-inf", ["column 'Latency [us]': '-inf'", "infinite"]),
         ("2,16,1e999", ["'1e999'", "too large"]),
         ("2,16,-1.5", ["column 'Latency [us]': '-1.5'", "negative"]),
-        ("2,16,fast", ["column 'Latency [us]': 'fast'", "no number"]),
+        ("2,16,fast", ["column 'Latency [us]': 'fast'", "not a number"]),
         ("2,16,", ["column 'Latency [us]': ''", "empty"]),
         ("2,16,\"1,5\"", ["column 'Latency [us]': '1,5'", "decimal point"]),
         ("2,16,1,5", ["'2,16,1,5'", "4 values instead of 3"]),

@@ -68,13 +68,13 @@ fn payloads_that_an_ended_sub_experiment_lacks_are_missed() {
     let trials = std::fs::read_to_string(there.path().join(TRIALS)).unwrap() + &ended;
     std::fs::write(there.path().join(TRIALS), trials).unwrap();
     let refused = || read(there.path(), |text| text.into()).unwrap_err().to_string();
-    assert!(refused().contains("trials.jsonl' has 1 payloads of 'a', round 1, and 2 were measured"), "{}", refused());
+    assert!(refused().contains("trials.jsonl' has only 1 of the 2 payloads measured of 'a', round 1"), "{}", refused());
     let manifest = std::fs::read_to_string(there.path().join(MANIFEST)).unwrap();
     let of_an_end = manifest.replace("\"from_the_future\":1", "\"results\":2");
     std::fs::write(there.path().join(MANIFEST), of_an_end).unwrap();
-    assert!(refused().contains("has 1 sub-experiments, and 2 were measured"), "{}", refused());
+    assert!(refused().contains("has only 1 of the 2 sub-experiments"), "{}", refused());
     std::fs::remove_file(there.path().join(TRIALS)).unwrap();
-    assert!(refused().contains("has 0 sub-experiments, and 2 were measured"), "{}", refused());
+    assert!(refused().contains("has only 0 of the 2 sub-experiments"), "{}", refused());
 }
 
 #[test]
@@ -149,10 +149,10 @@ fn a_finished_payload_without_its_figures_is_damaged() {
     let text = line(1, 64, 1);
     for (right, wrong, says) in [
         ("{\"all\":{\"sent\":1}}", "{}", "'a' at 64 bytes, round 1, attempt 1, has no figures in trial 1 of 1"),
-        ("\"attempt\":1", "\"attempt\":2", "has 0 of 1 trials before its line"),
-        ("\"payload_bytes\":64,\"attempt\"", "\"payload_bytes\":65,\"attempt\"", "has 0 of 1 trials"),
-        ("\"sub_experiment\":\"a\"", "\"sub_experiment\":\"b\"", "has 0 of 1 trials"),
-        ("\"round\":1", "\"round\":2", "has 0 of 1 trials"),
+        ("\"attempt\":1", "\"attempt\":2", "has only 0 of 1 trials before its line"),
+        ("\"payload_bytes\":64,\"attempt\"", "\"payload_bytes\":65,\"attempt\"", "has only 0 of 1 trials"),
+        ("\"sub_experiment\":\"a\"", "\"sub_experiment\":\"b\"", "has only 0 of 1 trials"),
+        ("\"round\":1", "\"round\":2", "has only 0 of 1 trials"),
     ] {
         let wrong = text.replacen(right, wrong, 1);
         assert_ne!(wrong, text, "{right}");
@@ -173,9 +173,9 @@ fn a_list_is_no_object() {
     };
     let manifest = std::fs::read_to_string(there.path().join(MANIFEST)).unwrap();
     let status = |with: &str| told(MANIFEST, &manifest.replace("\"running\"", with));
-    assert!(told(MANIFEST, &format!("[{manifest}]")).ends_with("has no schema version, so it is none of tripmeter's"));
+    assert!(told(MANIFEST, &format!("[{manifest}]")).ends_with("has no schema version, so it is not from tripmeter"));
     assert!(status("4").contains("'status': found 4, expected a word"), "{}", status("4"));
-    assert!(told(AUDIT, "[]\n").contains("line 1, column 1: found [], expected an object; figures"));
+    assert!(told(AUDIT, "[]\n").contains("line 1, column 1: found [], expected an object; remove"));
 }
 
 #[test]

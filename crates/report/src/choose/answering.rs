@@ -45,7 +45,7 @@ pub fn rows(side: &MeasuredSide<'_>, wish: &Wish) -> Result<Vec<Row>, String> {
         all.sort();
         all.dedup();
         if all.len() > 1 {
-            Err(format!("there are several {what}: {}; choose one ({flag})", all.join(", ")))
+            Err(format!("the results have several {what}: {}; choose one ({flag})", all.join(", ")))
         } else {
             Ok(())
         }
@@ -69,7 +69,7 @@ pub fn notes(side: &MeasuredSide<'_>, rows: &[Row]) -> Vec<Note> {
     let planned = rows.iter().map(|row| planned(side, *row));
     let floors: Vec<String> = planned.filter(|sub| sub.added_as_floor).map(|sub| sub.name.clone()).collect();
     notes.extend(
-        (!floors.is_empty()).then(|| note(floors, "measured as the floor only; name its transport to rank it")),
+        (!floors.is_empty()).then(|| note(floors, "it was measured only as the floor; name its transport to rank it")),
     );
     notes
 }
@@ -119,7 +119,8 @@ fn nothing(side: &MeasuredSide<'_>, wish: &Wish, published: &[Row]) -> String {
         let kinds: Vec<String> = others(side).iter().map(kind).collect();
         let there = if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") };
         return format!(
-            "messages published at a rate are ranked, and the results have {there}; {command} measures what is missing"
+            "only messages published at a rate are ranked, but the results have {there}; {command} measures what is \
+             missing"
         );
     }
     let place = |row: &Row| {

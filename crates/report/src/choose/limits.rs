@@ -174,7 +174,8 @@ impl<'a> JudgedTransport<'a> {
             let (behind, sent) = (total(Figure::Behind), total(Figure::Sent));
             let load = load_text(side.metrics.load(self.row));
             self.fails.push(format!(
-                "it missed the rate of {load}: {achieved} /s in its slowest round, {behind} of {sent} messages were sent more than a period late"
+                "it missed the rate of {load}: its slowest round reached {achieved} /s; {behind} of {sent} messages \
+                 were sent more than one period late"
             ));
         }
         let sub = self.curve.merged();
@@ -183,7 +184,7 @@ impl<'a> JudgedTransport<'a> {
         }
         let (measured, planned) = (self.value.rounds, sub.rounds as usize);
         if measured < planned {
-            self.fails.push(format!("it was measured in {measured} of {planned} rounds"));
+            self.fails.push(format!("it was measured in only {measured} of {planned} rounds"));
         }
     }
 }

@@ -68,7 +68,10 @@ fn the_fastest_leads_and_ties_have_one_rank() {
         choice.has_answer && text.starts_with("Which transport for 1k at 30 /s to 1 subscriber? (8 rounds"),
         "{text}"
     );
-    assert!(text.contains("No difference seen between ") && text.contains("; the next is mq/one, ×2.9"), "{text}");
+    assert!(
+        text.contains("No measurable difference between ") && text.contains("; the next is mq/one, ×2.9"),
+        "{text}"
+    );
     let Block::Table(table) = &choice.document.blocks[1] else { panic!() };
     let ranks: Vec<&Cell> = table.rows.iter().map(|(_, cells)| &cells[0]).collect();
     assert_eq!(ranks, [&Cell::text("1"), &Cell::text("1"), &Cell::text("3")]);
@@ -83,12 +86,12 @@ fn what_fails_a_limit_is_named_with_value_and_limit() {
     let wish = Wish { max_latency_ns: Some(5e6), ..WISH };
     let text = page(&choose(&measured, &wish).unwrap());
     assert!(text.contains("FAILED: mq/one: p99 6.06 ms (6.00 ms to 6.12 ms), limit 5.00 ms (--max-latency)"), "{text}");
-    assert!(text.ends_with("; nothing else meets the limits."), "{text}");
+    assert!(text.ends_with("; no other transport meets the limits."), "{text}");
     let choice = choose(&measured, &Wish { max_cpu: Some(0.02), ..WISH }).unwrap();
     assert!(!choice.has_answer, "{choice:?}");
     let text = page(&choice);
     assert!(text.contains("FAILED: uds/one: CPU ") && text.contains(" limit 2 % (--max-cpu)"), "{text}");
-    assert!(text.contains("Nothing meets the limits; uds/one has the least latency"), "{text}");
+    assert!(text.contains("No transport meets the limits; uds/one has the lowest latency"), "{text}");
     let trial = fixture::trial_of(&mut measured, 1);
     fixture::put(trial, &[(Figure::Lost, 1.0)]);
     let text = page(&choose(&measured, &WISH).unwrap());
@@ -101,13 +104,17 @@ fn what_fails_a_limit_is_named_with_value_and_limit() {
 #[test]
 fn what_is_not_here_or_cannot_do_it_is_named_once_for_each_reason() {
     let mut measured = manifest(&[("uds", 1e6)]);
-    let why = |name: &str| format!("transport '{name}': it reaches 1 follower");
+    let why = |name: &str| format!("transport '{name}': it delivers each message to one follower only");
     measured.plan.left_out = vec![why("mq"), why("pipe"), "shm as the floor".to_owned()];
     measured.plan.not_installed = vec!["ecal".to_owned()];
     let text = page(&choose(&measured, &WISH).unwrap());
-    assert!(text.contains("cannot do it: mq, pipe: it reaches 1 follower"), "{text}");
     assert!(
-        text.contains("cannot do it: shm as the floor") && text.contains("not installed: ecal; `tripmeter"),
+        text.contains("cannot carry this workload: mq, pipe: it delivers each message to one follower only"),
+        "{text}"
+    );
+    assert!(
+        text.contains("cannot carry this workload: shm as the floor")
+            && text.contains("not installed: ecal; install them with `tripmeter"),
         "{text}"
     );
 }
@@ -136,7 +143,7 @@ fn results_that_are_no_publishing_are_named_and_not_ranked() {
         result(&mut trips, name, 1, &[(1024, 1000.0)]);
     }
     let asked = Wish { rate_hz: Some(30.0), followers: Some(3), ..WISH };
-    let expected = "messages published at a rate are ranked, and the results have round trips (`ping`) of 2 \
+    let expected = "only messages published at a rate are ranked, but the results have round trips (`ping`) of 2 \
                     sub-experiments; `tripmeter choose --payload 1k --rate 30 --subscribers 3 tcp/one uds/one` \
                     measures what is missing";
     assert_eq!(choose(&trips, &asked).unwrap_err(), expected);
@@ -158,7 +165,7 @@ fn results_that_are_no_publishing_are_named_and_not_ranked() {
     assert!(text.contains("uds/one: p99 ") && !text.contains("tcp/one"), "{text}");
     both.plan.sub_experiments[1].added_as_floor = true;
     let text = page(&choose(&both, &WISH).unwrap());
-    assert!(text.contains("not ranked: mq: measured as the floor only") && !text.contains("mq/one"), "{text}");
+    assert!(text.contains("not ranked: mq: it was measured only as the floor") && !text.contains("mq/one"), "{text}");
 }
 
 #[test]
@@ -167,11 +174,11 @@ fn a_limit_hides_no_tie() {
     fixture::put(fixture::trial_of(&mut measured, 0), &[(Figure::Lost, 1.0)]);
     let text = page(&choose(&measured, &WISH).unwrap());
     assert!(text.contains("FAILED: uds/one: loss 0.01"), "{text}");
-    let end = "; nothing else meets the limits. No difference in p99 is seen from uds/one, which fails a limit.";
+    let end = "; no other transport meets the limits. uds/one fails a limit, without a measurable difference in p99.";
     assert!(text.ends_with(end), "{text}");
     fixture::put(fixture::trial_of(&mut measured, 1), &[(Figure::Lost, 1.0)]);
     let text = page(&choose(&measured, &WISH).unwrap());
-    assert!(text.contains("Nothing meets the limits; no difference seen between "), "{text}");
+    assert!(text.contains("No transport meets the limits; no measurable difference between "), "{text}");
 }
 
 #[test]
@@ -180,13 +187,14 @@ fn a_limit_within_an_interval_cannot_be_told() {
     let wish = Wish { max_latency_ns: Some(2.025e6), ..WISH };
     let choice = choose(&measured, &wish).unwrap();
     let text = page(&choice);
-    assert!(!choice.has_answer && text.contains("CANNOT BE TOLD: uds/one: p99 2.02 ms (2.00 ms to 2.04 ms), limit"));
+    assert!(!choice.has_answer && text.contains("UNDECIDED: uds/one: p99 2.02 ms (2.00 ms to 2.04 ms), limit"));
     assert!(text.contains("FAILED: mq/one: p99 6.06 ms (6.00 ms to 6.12 ms), limit 2.03 ms"), "{text}");
-    assert!(text.contains("It cannot be told whether ") && text.contains(" meet the limits, as a limit is"), "{text}");
-    assert!(text.contains("Of these, no difference seen between "), "{text}");
+    assert!(text.contains("Undecided: the limit lies inside the confidence interval of "), "{text}");
+    assert!(text.contains("Of these, no measurable difference between "), "{text}");
     let text =
         page(&choose(&manifest(&[("uds", 1e6), ("mq", 3e6)]), &Wish { max_latency_ns: Some(6.05e6), ..WISH }).unwrap());
-    let end = "nothing else meets the limits. It cannot be told whether mq/one meets the limits.";
+    let end = "no other transport meets the limits. Undecided: the limit lies inside the confidence interval of \
+               mq/one.";
     assert!(text.contains("uds/one: p99 ") && text.ends_with(end), "{text}");
 }
 
@@ -199,8 +207,8 @@ fn without_intervals_there_are_no_ranks() {
     let Block::Table(table) = &choice.document.blocks[1] else { panic!() };
     assert!(table.rows.iter().all(|(_, cells)| matches!(cells[0], Cell::Missing(Missing::NotMeasured))));
     let text = page(&choice);
-    assert!(text.contains("3 rounds: limits are held against the values measured"), "{text}");
-    assert!(text.contains("uds/one was measured fastest: p99 ") && text.contains("too few for an interval"), "{text}");
+    assert!(text.contains("3 rounds: too few for confidence intervals"), "{text}");
+    assert!(text.contains("uds/one was fastest: p99 ") && text.contains("too few for an interval"), "{text}");
 }
 
 #[test]
@@ -219,8 +227,8 @@ fn one_round_has_no_intervals_and_no_ranks() {
     let is_without = |cells: &[Cell]| matches!(cells[0], Cell::Missing(Missing::NotMeasured));
     assert!(table.rows.iter().all(|(_, cells)| is_without(cells) && cells.last() == Some(&Cell::text("met"))));
     let text = page(&choice);
-    assert!(choice.has_answer && !text.contains("CANNOT BE TOLD") && !text.contains("No difference seen"), "{text}");
-    assert!(text.contains("1 round: limits are held") && text.contains(" was measured fastest"), "{text}");
+    assert!(choice.has_answer && !text.contains("UNDECIDED") && !text.contains("No measurable difference"), "{text}");
+    assert!(text.contains("1 round: too few for confidence intervals") && text.contains(" was fastest"), "{text}");
 }
 
 #[test]
@@ -243,10 +251,7 @@ fn few_that_differ_among_many_need_more_rounds() {
     let few = choose(&rounds(6, &nine(1), wobble), &WISH).unwrap();
     let text = page(&few);
     assert_eq!(ranks(&few), [0; 9], "{text}");
-    assert!(
-        text.contains("6 rounds: too few to rank 9 transports") && text.contains("; 9 rounds are enough"),
-        "{text}"
-    );
+    assert!(text.contains("6 rounds: too few to rank 9 transports") && text.contains("; use --rounds 9"), "{text}");
     assert_eq!(ranks(&choose(&rounds(9, &nine(1), wobble), &WISH).unwrap()), [1, 1, 1, 1, 1, 1, 1, 1, 9]);
     let many = choose(&rounds(6, &nine(5), wobble), &WISH).unwrap();
     assert_eq!(ranks(&many), [1, 1, 1, 1, 5, 6, 7, 8, 9]);

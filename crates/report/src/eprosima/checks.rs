@@ -17,7 +17,7 @@ pub fn checks(check: &ExperimentCheck, detailed: bool) -> Document {
         check.checked.iter().map(row),
         distrusted
             .chain(lacking(&check.without_requirements, "without requirements", NOT_CHECKED, false))
-            .chain(lacking(&check.not_measured, "with requirements but not measured", NOT_CHECKED, false))
+            .chain(lacking(&check.not_measured, "with requirements, but not measured", NOT_CHECKED, false))
             .collect(),
         verdict(check),
     )

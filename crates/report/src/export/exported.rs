@@ -114,7 +114,7 @@ fn lost(figures: &[Selected]) -> Option<String> {
     let losses = figures.iter().filter(|one| one.address.figure == Figure::LossShare);
     let worst = losses.max_by(|a, b| a.value.total_cmp(&b.value)).filter(|worst| worst.value > 0.0)?;
     let percent = crate::percent(worst.value);
-    Some(format!("{percent} of {} did not come in time and intact", worst.address.stream))
+    Some(format!("{percent} of {} did not arrive in time and intact", worst.address.stream))
 }
 
 /// Within its sub-experiment: `64k 1000hz rtt_half_ns.p99`, `all topics response_ns.p99`, `topic=/imu response_ns.p99`.
@@ -137,7 +137,7 @@ pub(super) fn row_story(row: &VerdictRow) -> String {
         (Some(limit), _) => parts.push(format!("{}, limit {}", value(row.new), value(Some(limit)))),
         (None, Some(since)) => {
             let until = row.until.as_ref().map_or(String::new(), |until| format!(" until {until}"));
-            parts.push(format!("{} before, {} after; since {since}{until}", value(row.old), value(row.new)));
+            parts.push(format!("{} before, {} after, since {since}{until}", value(row.old), value(row.new)));
         }
         (None, None) => parts.push(format!("{}, then {}", value(row.old), value(row.new))),
     }

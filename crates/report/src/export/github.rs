@@ -132,7 +132,7 @@ fn summary_of_verdict(verdict: &VerdictDocument) -> String {
     let mut text = format!("## Tripmeter: {}\n\n{}\n", verdict.result.name(), sentence(verdict));
     if let Some(rate) = verdict.false_discovery_rate {
         let percent = crate::percent(rate);
-        let _ = writeln!(text, "At most {percent} of the changes called are expected to be false.");
+        let _ = writeln!(text, "Of the changes reported, at most {percent} are expected to be false alarms.");
     }
     if !verdict.troubles.is_empty() {
         text.push('\n');

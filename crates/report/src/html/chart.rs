@@ -44,7 +44,7 @@ pub fn html(chart: &Chart) -> String {
          <p class=\"axis x\">{}</p>\n{notes}<details class=\"values\"><summary>The numbers of this chart</summary>\n\
          {}{marks}</details>\n<script type=\"application/json\">{}</script>\n</figure>\n",
         escaped(&chart.y.label),
-        escaped(label(&chart.x)),
+        escaped(chart.x.label()),
         tables(chart).iter().map(table::html).collect::<String>(),
         data(chart)
     )
@@ -55,12 +55,6 @@ fn data(chart: &Chart) -> String {
     // Numbers that are not finite are null.
     let text = serde_json::to_string(chart).expect("a chart has no map whose keys are no words");
     printable::json(&text).replace('<', "\\u003c").replace('&', "\\u0026")
-}
-
-fn label(x: &X) -> &str {
-    match x {
-        X::Categories { label, .. } | X::Numbers { label, .. } | X::Percentiles { label } => label,
-    }
 }
 
 /// A heat map: colours below the text of each cell.
@@ -109,12 +103,11 @@ fn tables(chart: &Chart) -> Vec<Table> {
         tables.push(lines(chart));
     }
     if !chart.bands.is_empty() {
-        let points = |band: &crate::plots::chart::Band| -> Vec<(f64, f64, f64)> { band.points.clone() };
-        let bands = chart.bands.iter().map(|band| (band.name.as_str(), points(band)));
+        let bands = chart.bands.iter().map(|band| (band.name.as_str(), band.points.clone()));
         tables.push(summary(bands, &chart.y.label));
     }
     if !chart.bars.is_empty() {
-        let ends = ["from", "to"].map(|end| format!("{}, {end}", label(&chart.x)));
+        let ends = ["from", "to"].map(|end| format!("{}, {end}", chart.x.label()));
         let columns = [&ends[0], &ends[1], &chart.y.label].map(|title| number(title));
         // Only what is there, at most as many as a table may have.
         let bars = chart.bars.iter().filter(|bar| bar.count > 0.0).take(MOST_ROWS);
@@ -129,7 +122,7 @@ fn number(title: &str) -> Column {
 }
 
 fn stacks(chart: &Chart) -> Table {
-    let mut columns = vec![Column::words("x", label(&chart.x), "")];
+    let mut columns = vec![Column::words("x", chart.x.label(), "")];
     columns.extend(chart.stacks.iter().map(|stack| {
         let name = if stack.name.is_empty() { &chart.y.label } else { &stack.name };
         number(name).if_any()
@@ -182,7 +175,7 @@ fn lines(chart: &Chart) -> Table {
     let name = |line: &Line| if line.name.is_empty() { chart.y.label.clone() } else { line.name.clone() };
     if is_plain && all.len() <= MOST_COLUMNS && chart.lines.len() > 1 {
         let mut columns = vec![Column::words("line", &chart.y.label, "")];
-        columns.extend(all.iter().map(|x| number(&x_text(&chart.x, *x)).grouped(label(&chart.x))));
+        columns.extend(all.iter().map(|x| number(&x_text(&chart.x, *x)).grouped(chart.x.label())));
         let rows = chart.lines.iter().map(|line| {
             let cells = all.iter().map(|x| at(line, *x));
             (None, std::iter::once(Cell::text(name(line))).chain(cells).collect())
@@ -190,7 +183,7 @@ fn lines(chart: &Chart) -> Table {
         return Table::new(String::new(), columns, rows.collect());
     }
     if is_plain && all.len() <= MOST_ROWS && chart.lines.len() <= MOST_LINES {
-        let mut columns = vec![Column::words("x", label(&chart.x), "")];
+        let mut columns = vec![Column::words("x", chart.x.label(), "")];
         columns.extend(chart.lines.iter().map(|line| number(&name(line))));
         let rows = all.iter().map(|x| {
             let cells = chart.lines.iter().map(|line| at(line, *x));

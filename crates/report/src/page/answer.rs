@@ -29,7 +29,7 @@ const MOST_NAMED: usize = 3;
 /// The question, the answer, and the notes on failures and losses.
 pub fn blocks(sides: &[MeasuredSide<'_>], panels: &[Panel<'_>], maps: &[Map]) -> Vec<Block> {
     let figures: Vec<String> =
-        panels.iter().map(|panel| format!(" {} measures {}.", panel.name(), panel.figure.help())).collect();
+        panels.iter().map(|panel| format!(" {}: {}.", panel.name(), panel.figure.help())).collect();
     let mut blocks = vec![Block::Text(asked(sides) + &figures.concat())];
     if panels.is_empty() {
         blocks.push(Block::Text(nothing(sides)));
@@ -69,12 +69,12 @@ fn asked(sides: &[MeasuredSide<'_>]) -> String {
         let what = match &plan.recording {
             Some(recording) => {
                 let file = if recording.has_file() { format!(" of {}", recording.file) } else { String::new() };
-                format!("on {}{file}", counted(recording.topics.len(), "topic"))
+                format!("{}{file}", counted(recording.topics.len(), "topic"))
             }
-            None => format!("at {ends}"),
+            None => ends,
         };
         let name = if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
-        format!("{name}{}{patterns} {what}, in {}.", transports(side), counted(plan.rounds as usize, "round"))
+        format!("{name}{}{patterns}, {what}, {}.", transports(side), counted(plan.rounds as usize, "round"))
     };
     sides.iter().map(of_one).collect::<Vec<_>>().join(" ")
 }
@@ -104,7 +104,7 @@ fn transports(side: &MeasuredSide<'_>) -> String {
     // One transport in two ways has one name.
     let is_named = (1..=MOST_NAMED).contains(&names.len()) && names.len() == subs.len();
     let what = if is_named { listed(&names) } else { counted(subs.len(), "sub-experiment") };
-    if floors.is_empty() { what } else { format!("{what}, beside the floor") }
+    if floors.is_empty() { what } else { format!("{what} and the floor") }
 }
 
 /// The verdicts of an `ab`, and its figures at the first payload and at the last.
@@ -145,10 +145,10 @@ fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let word = if panel.figure.better() == Better::Higher { "highest" } else { "fastest" };
     let told = match lead {
         Lead::Alone => {
-            format!("{at}, {label} has {a_median}{written} ({figure}); there is nothing to compare it with.")
+            format!("{at}, {label} has {a_median}{written} ({figure}); nothing else was measured to compare it with.")
         }
         Lead::Alike(names) => format!(
-            "{at}, no difference is seen between {}, which are {word}, with {a_median}{written} ({figure}).",
+            "{at}, {} are {word} without a measurable difference, with {a_median}{written} ({figure}).",
             listed(&names)
         ),
         Lead::Ahead(next, ratio) => {
@@ -170,42 +170,53 @@ fn belief(sides: &[MeasuredSide<'_>]) -> String {
     let (rounds, lost, too_few) = (measured.min().unwrap_or(0), losses(sides), too_few(sides));
     let worst = lost.as_ref().map_or(0.0, |lost| lost.1);
     let lead = match () {
-        () if proofs.has_failed || unfinished > 0 || !is_whole || worst >= 1.0 => "Not all of it can be believed",
+        () if proofs.has_failed || unfinished > 0 || !is_whole || worst >= 1.0 => "Do not rely on all of it.",
         () if proofs.are_hidden
             || missed.is_some()
             || too_few.is_some()
-            || disturbed.1
+            || !disturbed.is_audited
+            || disturbed.level == Some(Level::Fail)
             || rounds < 6
             || worst > 0.0 =>
         {
-            "It can be believed with care"
+            "Use with caution."
         }
-        () => "It can be believed",
+        () => "Reliable.",
     };
     let is_over = |side: &MeasuredSide<'_>| matches!(side.manifest.status, RunStatus::Complete | RunStatus::Failed);
     let missing = match unfinished {
         0 => None,
-        1 => Some("1 round of a sub-experiment failed or was not run".to_owned()),
-        count => Some(format!("{count} rounds of sub-experiments failed or were not run")),
+        1 => Some("1 round of a sub-experiment failed or did not run".to_owned()),
+        count => Some(format!("{count} rounds of sub-experiments failed or did not run")),
     };
     let ended = match (sides.iter().all(is_over), missing) {
         (true, missing) => missing,
-        (false, None) => Some("the run did not come to its end".to_owned()),
-        (false, Some(missing)) => Some(format!("the run did not come to its end: {missing}")),
+        (false, None) => Some("the run did not finish".to_owned()),
+        (false, Some(missing)) => Some(format!("the run did not finish: {missing}")),
     };
-    let rounds = match rounds {
-        0 | 1 => "there is one round, which does not show how much runs differ".to_owned(),
-        few @ 2..=5 => format!("{few} rounds are too few for intervals over them"),
-        many => format!("intervals are over {many} rounds"),
+    let rounds_text = match rounds {
+        0 | 1 => "one round does not show how much runs differ".to_owned(),
+        few @ 2..=5 => format!("{few} rounds are too few for confidence intervals"),
+        many => format!("{many} rounds"),
     };
-    let lost = lost.map(|lost| lost.0);
-    let parts: Vec<String> =
-        [Some(proofs.text), ended, lost, too_few, missed, untouched(sides), Some(rounds), Some(disturbed.0)]
-            .into_iter()
-            .flatten()
-            .filter(|part| !part.is_empty())
-            .collect();
-    format!("{lead}: {}.", parts.join("; "))
+    let parts = [
+        (!proofs.has_failed && !proofs.are_hidden, Some(proofs.text)),
+        (false, ended),
+        (worst == 0.0, lost.map(|lost| lost.0)),
+        (false, too_few),
+        (false, missed),
+        (rounds >= 6, Some(rounds_text)),
+        (disturbed.level.is_none() && disturbed.is_audited, Some(disturbed.text)),
+    ];
+    let those = |is_good: bool| -> Vec<&str> {
+        parts.iter().filter(|part| part.0 == is_good).filter_map(|part| part.1.as_deref()).collect()
+    };
+    let sentence = |begin: &str, parts: &[&str]| match parts {
+        [] => String::new(),
+        some => format!(" {begin}: {}.", some.join("; ")),
+    };
+    let untouched = untouched(sides).map_or(String::new(), |text| format!(" {text}."));
+    format!("{lead}{}{}{untouched}", sentence("Good", &those(true)), sentence("Not good", &those(false)))
 }
 
 struct Proofs {
@@ -225,12 +236,10 @@ fn proofs(sides: &[MeasuredSide<'_>]) -> Proofs {
     let (failed, hidden): (Vec<&str>, Vec<&str>) = (of(Verdict::Failed), of(Verdict::NotVisible));
     let all = counted(subs.len(), "path proof");
     let text = match (subs.len(), failed.is_empty(), hidden.is_empty()) {
-        (0, ..) => "no path was proven".to_owned(),
-        (_, false, _) => format!("of {all}, {} FAILED ({})", failed.len(), listed(&failed)),
-        (1, true, true) => "the path proof holds".to_owned(),
-        (2, true, true) => "both path proofs hold".to_owned(),
-        (_, true, true) => format!("all {all} hold"),
-        (_, true, false) => format!("of {all}, {} cannot be seen here ({})", hidden.len(), listed(&hidden)),
+        (0, ..) => "no path was verified".to_owned(),
+        (_, false, _) => format!("{} of {all} FAILED ({})", failed.len(), listed(&failed)),
+        (_, true, true) => format!("paths verified ({all})"),
+        (_, true, false) => format!("{} of {all} not visible here ({})", hidden.len(), listed(&hidden)),
     };
     Proofs { text, has_failed: !failed.is_empty(), are_hidden: subs.is_empty() || !hidden.is_empty() }
 }
@@ -249,14 +258,14 @@ fn losses(sides: &[MeasuredSide<'_>]) -> Option<(String, f64)> {
     let losing = || counted_rows.iter().filter(|one| one.1.events > 0);
     let (name, lost) = match losing().max_by(|a, b| a.1.share().total_cmp(&b.1.share())) {
         None if counted_rows.is_empty() => return None,
-        None => return Some(("nothing was lost, late or damaged".to_owned(), 0.0)),
+        None => return Some(("no messages lost, late or damaged".to_owned(), 0.0)),
         Some(most) => most,
     };
     let names: BTreeSet<&str> = losing().map(|one| one.0.as_str()).collect();
     let share = percent(lost.share());
     let text = match names.len() {
         1 => format!("{name} lost {share} % of its messages"),
-        count => format!("{count} sub-experiments lost messages, most of them {name}: {share} %"),
+        count => format!("{count} sub-experiments lost messages, {name} the largest share: {share} %"),
     };
     Some((text, lost.share()))
 }
@@ -279,7 +288,7 @@ fn too_few(sides: &[MeasuredSide<'_>]) -> Option<String> {
     let latencies = if bounds.len() == 1 { "1 latency".to_owned() } else { format!("{} latencies", bounds.len()) };
     let parts = [
         (short, format!("fewer samples than planned in {short} of {measured}")),
-        (unbounded, format!("fewer than {needed} samples in a round, too few for p99, in {unbounded} of {latencies}")),
+        (unbounded, format!("too few samples for p99 (under {needed} in a round) in {unbounded} of {latencies}")),
     ];
     let parts: Vec<String> = parts.into_iter().filter(|part| part.0 > 0).map(|part| part.1).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
@@ -291,8 +300,8 @@ fn untouched(sides: &[MeasuredSide<'_>]) -> Option<String> {
     let subs: Vec<&SubExperiment> = subs.filter(|sub| sub.pattern != Pattern::Log).collect();
     match (subs.iter().filter(|sub| sub.touch == Touch::None).count(), subs.len()) {
         (0, _) => None,
-        (none, all) if none == all => Some("nothing reads the payload (touch none)".to_owned()),
-        (none, all) => Some(format!("in {none} of {all} sub-experiments nothing reads the payload (touch none)")),
+        (none, all) if none == all => Some("The payload was not read (touch none)".to_owned()),
+        (none, all) => Some(format!("In {none} of {all} sub-experiments the payload was not read (touch none)")),
     }
 }
 
@@ -303,11 +312,18 @@ fn missed(sides: &[MeasuredSide<'_>]) -> Option<String> {
     };
     let names: BTreeSet<String> = sides.iter().flat_map(of_side).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    (!names.is_empty()).then(|| format!("a rate was missed by {}", listed(&names)))
+    (!names.is_empty()).then(|| format!("rate missed by {}", listed(&names)))
 }
 
-/// Findings of the audits, and true if any is a failure.
-fn disturbances(sides: &[MeasuredSide<'_>]) -> (String, bool) {
+/// Findings of the audits.
+struct Disturbances {
+    text: String,
+    is_audited: bool,
+    /// The gravest; `None` without any.
+    level: Option<Level>,
+}
+
+fn disturbances(sides: &[MeasuredSide<'_>]) -> Disturbances {
     let audits = |side: &MeasuredSide<'_>| {
         let environment = &side.manifest.environment;
         [environment.audit_before.clone(), environment.audit_after.clone()].into_iter().flatten().collect::<Vec<_>>()
@@ -324,11 +340,12 @@ fn disturbances(sides: &[MeasuredSide<'_>]) -> (String, bool) {
     };
     let parts: Vec<String> = [named(&fails, "failure"), named(&warns, "warning")].into_iter().flatten().collect();
     let text = match (all.is_empty(), parts.is_empty()) {
-        (true, _) => "no audit of the machine is kept".to_owned(),
-        (false, true) => "the audit of the machine has no warning".to_owned(),
-        (false, false) => format!("the audit of the machine has {}", parts.join(" and ")),
+        (true, _) => "the machine was not audited".to_owned(),
+        (false, true) => "no warnings in the machine audit".to_owned(),
+        (false, false) => format!("the machine audit has {}", parts.join(" and ")),
     };
-    (text, all.is_empty() || !fails.is_empty())
+    let found = [(Level::Fail, &fails), (Level::Warn, &warns)].into_iter().find(|(_, checks)| !checks.is_empty());
+    Disturbances { text, is_audited: !all.is_empty(), level: found.map(|(level, _)| level) }
 }
 
 /// Failures, failed proofs and losses, what is left out as it was disturbed, and what is said of other hosts.

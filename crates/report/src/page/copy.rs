@@ -53,7 +53,8 @@ pub fn notes(panel: &Panel<'_>, lines: &[Line]) -> Vec<String> {
             (first, last) => format!("{}, {}", rate(first), rate(last)),
         };
         Some(format!(
-            "Memory copy{place}: the time of one copy of the payload, in one thread, {rates}; what is faster may not copy it."
+            "Memory copy{place}: the time to copy the payload once, in one thread, {rates}; a faster transport \
+             probably does not copy it."
         ))
     };
     let has_line = |side: &&MeasuredSide<'_>| lines.iter().any(|line| line.name == name(panel, side));

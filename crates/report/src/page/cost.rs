@@ -44,7 +44,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     };
     let lines: Vec<Line> = points.iter().map(line).collect();
     let is_polling = points.iter().any(|(curve, ..)| curve.merged().planned.wait == Wait::Poll);
-    let note = "What polls takes CPU time while it waits.".to_owned();
+    let note = "A side that polls uses CPU time while it waits.".to_owned();
     Some(Chart {
         name: format!("{}_cost_{}", panel.name(), panel.key(payload)),
         title: format!("What does speed cost {}?", panel.at(payload)),
@@ -70,7 +70,7 @@ fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     Some(match ratio.seen() {
         Seen::NoDifference => {
             let names: Vec<&str> = costs.iter().map(|one| one.0.label.as_str()).collect();
-            format!("{preface}No difference is seen between the CPU time of a message of {}.", listed(&names))
+            format!("{preface}The CPU time per message of {} does not differ measurably.", listed(&names))
         }
         _ => format!(
             "{preface}A message takes {} µs of CPU time with {}, and {} µs with {}, {}.",

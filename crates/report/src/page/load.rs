@@ -91,7 +91,7 @@ fn note(hz: f64, curve: &Curve<'_>, payload: u64) -> Option<String> {
     let metrics = &curve.side.metrics;
     let achieved = metrics.get(row, &Stream::all(), Figure::AchievedRate, Statistic::Value)?.folded();
     let name = label(curve);
-    let text = || format!("{name}: {} /s achieved of {} /s offered.", count(achieved), count(hz));
+    let text = || format!("{name}: {} /s of {} /s offered.", count(achieved), count(hz));
     metrics.is_rate_missed(row).then(text)
 }
 

@@ -39,7 +39,7 @@ pub fn charts(sides: &[MeasuredSide<'_>]) -> Vec<Chart> {
         title: "What was lost?".to_owned(),
         reading,
         subtitle: format!(
-            "share of messages or calls that did not come in time and intact, where it is greatest{intervals}"
+            "share of messages or calls that did not arrive in time and intact, where it is largest{intervals}"
         ),
         x: X::Categories { label: String::new(), names: found.iter().map(|one| one.name.clone()).collect() },
         y: Y { label: "loss_share [%]".to_owned(), from_zero: true, ..Y::default() },

@@ -24,7 +24,10 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
         name: format!("{}_rounds_{}", panel.name(), panel.key(payload)),
         title: format!("Do rounds agree {}?", panel.at(payload)),
         reading: reading(panel, payload)?,
-        subtitle: format!("{} · each point is a round, as a difference from the median of all", panel.figure.help()),
+        subtitle: format!(
+            "{} · each point is one round, as its difference from the median of all rounds",
+            panel.figure.help()
+        ),
         x: X::Numbers { label: "Round".to_owned(), log: false, whole: true },
         y: Y { label: format!("{} from its median [%]", panel.name()), ..Y::default() },
         lines: panel.drawn().iter().filter_map(line).collect(),
@@ -54,13 +57,9 @@ fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let written = |value: f64| Digits::Significant(2).write(value);
     let ((first, least), (last, most)) = (spreads.first()?, spreads.last()?);
     let text = match spreads.len() {
-        1 => format!(
-            "From the least to the greatest round, {} differs by {} % of its median",
-            first.label,
-            written(*least)
-        ),
+        1 => format!("Between its best and worst round, {} varies by {} % of its median", first.label, written(*least)),
         _ => format!(
-            "From the least to the greatest round, {} differs by {} % of its median, and {} by {} %",
+            "Between its best and worst round, {} varies by {} % of its median, and {} by {} %",
             first.label,
             written(*least),
             last.label,
@@ -74,8 +73,10 @@ fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     };
     let drifting = named(&|values| drift_of_rounds(values).is_some());
     let of_modes = named(&|values| modes_of_rounds(values).is_some());
-    let also =
-        [(drifting, "from the first round to the last there is a drift of"), (of_modes, "there are two modes of")];
+    let also = [
+        (drifting, "from the first round to the last, there is a drift in"),
+        (of_modes, "there are two groups of rounds in"),
+    ];
     let also = also.into_iter().filter(|(names, _)| !names.is_empty());
     let also: String = also.map(|(names, what)| format!("; {what} {}", listed(&names))).collect();
     Some(format!("{}{text}{also}.", panel.preface()))

@@ -86,13 +86,8 @@ fn chart(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> Option<Cha
 
 /// Differences of the median and of p99 that are seen: by the verdict, where there is one.
 fn reading(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> String {
-    const WORDS: [&str; 5] = [
-        "is greater with",
-        "is less with",
-        "shows no difference with",
-        "has no interval with",
-        "cannot be told to differ with",
-    ];
+    const WORDS: [&str; 5] =
+        ["is greater with", "is less with", "shows no difference with", "has no interval with", "is undecided for"];
     let word = |pair: &CurvePair<'_>, statistic: Statistic| {
         let value = ratio(*pair, payload, statistic)?;
         let judged = panel.pairs().filter(|_| pair.0.folder == pair.1.folder);
@@ -117,8 +112,8 @@ fn reading(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> String {
     };
     let text: Vec<String> = [Statistic::P50, Statistic::P99].into_iter().filter_map(told).collect();
     let alone = match panel.pairs() {
-        None => " Each is of its own interval, without a margin: the verdicts above are of all figures together.",
+        None => " This compares each figure by itself, without a margin; the verdicts above take all figures together.",
         Some(_) => "",
     };
-    if text.is_empty() { "Nothing can be compared.".to_owned() } else { format!("{}.{alone}", text.join("; ")) }
+    if text.is_empty() { "There is nothing to compare.".to_owned() } else { format!("{}.{alone}", text.join("; ")) }
 }

@@ -61,7 +61,7 @@ fn reading(panel: &Panel<'_>, [least, most]: [u64; 2]) -> Option<String> {
     let ends = format!("from {} to {}", display_size(least), display_size(most));
     let written = |value: f64| Digits::Significant(2).write(value);
     let told = |(curve, growth): &(&Curve<'_>, Value)| match growth.seen() {
-        Seen::NoDifference => format!("no difference of {} is seen", curve.label),
+        Seen::NoDifference => format!("{} does not change measurably", curve.label),
         _ if growth.value < 1.0 => format!("{} falls to {} times", curve.label, written(growth.value)),
         _ => format!("{} grows {} times", curve.label, written(growth.value)),
     };
@@ -74,11 +74,7 @@ fn reading(panel: &Panel<'_>, [least, most]: [u64; 2]) -> Option<String> {
         (true, 1) => " (in one round)".to_owned(),
         (true, rounds) => format!(" (in {rounds} rounds)"),
     };
-    let first = match first.1.seen() {
-        Seen::NoDifference => format!("No difference of {} is seen {ends}", first.0.label),
-        _ => format!("{} {ends}", told(first)),
-    };
-    let first = panel.preface().to_owned() + &first;
+    let first = format!("{}{} {ends}", panel.preface(), told(first));
     Some(match others.last() {
         Some(last) => format!("{first}; {}{bare}.", told(last)),
         None => format!("{first}{bare}."),

@@ -69,22 +69,23 @@ const SLOW: [f64; 8] = [2000.0, 2010.0, 1990.0, 2005.0, 1995.0, 2002.0, 2001.0, 
 fn the_page_of_a_quick_run_answers_on_its_first_lines() {
     let document = page_of_one(&kept("quick"));
     let expected = "\
-9 sub-experiments (pingpong) at 3 payloads from 1k to 1M, in 1 round. rtt_half measures half of a round trip: what \
-published tables call latency.
-Without the floor. At 1k, iceoryx2/publish-subscribe was measured fastest with a median of 0.516 µs (rtt_half); the next is iceoryx/shm, \
-×1.53 (one round, no interval). At 1M, iceoryx2/publish-subscribe was measured fastest with a median of 0.521 µs (rtt_half); the next is \
+9 sub-experiments (pingpong), 3 payloads from 1k to 1M, 1 round. rtt_half: half of a round trip, which published tables \
+call latency.
+The floor is not counted. At 1k, iceoryx2/publish-subscribe was fastest with a median of 0.516 µs (rtt_half); the next is iceoryx/shm, \
+×1.53 (one round, no interval). At 1M, iceoryx2/publish-subscribe was fastest with a median of 0.521 µs (rtt_half); the next is \
 iceoryx/shm, ×1.45 (one round, no interval).
-It can be believed with care: all 9 path proofs hold; nothing was lost, late or damaged; fewer samples than planned in 5 of \
-27 measurements; nothing reads the payload (touch none); there is one round, which does not show how much runs differ; no audit of the machine is kept.";
+Use with caution. Good: paths verified (9 path proofs); no messages lost, late or damaged. Not good: fewer samples than \
+planned in 5 of 27 measurements; one round does not show how much runs differ; the machine was not audited. The payload \
+was not read (touch none).";
     assert_eq!(answer(&document), expected);
     let expected = "\
-rtt_half_by_payload | How does latency grow with size? | Without the floor. mq/queue grows 440 times from 1k to 1M; \
+rtt_half_by_payload | How does latency grow with size? | The floor is not counted. mq/queue grows 440 times from 1k to 1M; \
 iceoryx/shm falls to 0.96 times (in one round).
-rtt_half_percentiles_1024 | How long is the tail at 1k? | Without the floor. p99 is 2.4 times the median of iceoryx/shm, and 1.1 times that of \
+rtt_half_percentiles_1024 | How long is the tail at 1k? | The floor is not counted. p99 is 2.4 times the median of iceoryx/shm, and 1.1 times that of \
 uds/datagram.
-rtt_half_percentiles_65536 | How long is the tail at 64k? | Without the floor. p99 is 2.3 times the median of iceoryx/shm, and 1.3 times that of \
+rtt_half_percentiles_65536 | How long is the tail at 64k? | The floor is not counted. p99 is 2.3 times the median of iceoryx/shm, and 1.3 times that of \
 iceoryx2/publish-subscribe.
-rtt_half_percentiles_1048576 | How long is the tail at 1M? | Without the floor. p99 is 1.6 times the median of tcp/loopback, and 1.2 times that of \
+rtt_half_percentiles_1048576 | How long is the tail at 1M? | The floor is not counted. p99 is 1.6 times the median of tcp/loopback, and 1.2 times that of \
 iceoryx2/publish-subscribe.
 ";
     assert_eq!(readings(&document), expected);
@@ -115,22 +116,23 @@ fn rounds_that_overlap_show_no_difference() {
     let manifest = rounds(&[("uds", "uds/stream", &A), ("tcp", "tcp/nodelay", &LIKE_A), ("mq", "mq/queue", &SLOW)]);
     let document = page_of_one(&manifest);
     let said = answer(&document);
-    let like = "At 1k, no difference is seen between tcp/nodelay and uds/stream, which are fastest, with a median of 1.00 µs (rtt_half).";
+    let like = "At 1k, tcp/nodelay and uds/stream are fastest without a measurable difference, with a median of 1.00 \
+                µs (rtt_half).";
     assert!(said.contains(like), "{said}");
-    assert!(said.contains("It can be believed with care: all 3 path proofs hold; nothing was lost"), "{said}");
-    assert!(said.contains("intervals are over 8 rounds"), "{said}");
+    assert!(said.contains("Use with caution. Good: paths verified (3 path proofs); no messages lost"), "{said}");
+    assert!(said.contains("; 8 rounds."), "{said}");
     let mut audited = manifest.clone();
     let (cpus, activity) = (vec![0, 1], tripmeter_model::audit::Activity::default());
     let audit = Audit { cpus, findings: Vec::new(), activity, hiccups: Vec::new(), processes: Vec::new() };
     audited.environment.audit_after = Some(audit);
     let said = answer(&page_of_one(&audited));
-    assert!(said.contains("It can be believed: all") && said.contains("audit of the machine has no warning"), "{said}");
+    assert!(said.contains("Reliable. Good: paths") && said.contains("no warnings in the machine audit"), "{said}");
     let size = &chart(&document, "rtt_half_by_payload").reading;
     assert!(size.ends_with("grows 2.0 times."), "{size}");
     let agree = chart(&document, "rtt_half_rounds_1024");
     assert_eq!((agree.lines.len(), agree.lines[0].points.len()), (3, 8));
     assert!(
-        agree.reading.starts_with("From the least to the greatest round, mq/queue differs by 1.0 %"),
+        agree.reading.starts_with("Between its best and worst round, mq/queue varies by 1.0 %"),
         "{}",
         agree.reading
     );
@@ -144,7 +146,7 @@ fn rounds_that_overlap_show_no_difference() {
     );
     let few = rounds(&[("uds", "uds/stream", &A[..3]), ("mq", "mq/queue", &SLOW[..3])]);
     let said = answer(&page_of_one(&few));
-    assert!(said.contains("uds/stream was measured fastest") && said.contains("(3 rounds, too few for"), "{said}");
+    assert!(said.contains("uds/stream was fastest") && said.contains("(3 rounds, too few for"), "{said}");
 }
 
 #[test]
@@ -157,10 +159,12 @@ fn what_failed_is_no_answer_and_not_believed() {
     let document = page_of_one(&manifest);
     let said = answer(&document);
     assert!(
-        said.contains("At 1k, mq/queue has a median of 2.00 µs (rtt_half); there is nothing to compare it with."),
+        said.contains(
+            "At 1k, mq/queue has a median of 2.00 µs (rtt_half); nothing else was measured to compare it with."
+        ),
         "{said}"
     );
-    assert!(said.contains("Not all of it can be believed: of 2 path proofs, 1 FAILED (uds)"), "{said}");
+    assert!(said.contains("Not good: 1 of 2 path proofs FAILED (uds)"), "{said}");
     let text = Text { is_unwrapped: true, ..Text::default() }.render(&document);
     assert!(text.contains("PATH PROOF FAILED: uds") && text.contains("mq at 1k: 110 lost"), "{text}");
     let loss = chart(&document, "loss");
@@ -172,21 +176,22 @@ fn what_failed_is_no_answer_and_not_believed() {
 fn few_samples_and_untouched_payloads_are_told() {
     let mut manifest = rounds(&[("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW)]);
     let said = answer(&page_of_one(&manifest));
-    assert!(!said.contains("fewer") && said.contains("; nothing reads the payload (touch none); intervals"), "{said}");
+    assert!(!said.contains("fewer") && said.contains(" The payload was not read (touch none)."), "{said}");
     manifest.plan.sub_experiments[0].touch = tripmeter_model::Touch::Full;
     for result in &mut manifest.sub_experiments {
         fixture::set_trips(&mut result.cells[1], 20);
     }
     let said = answer(&page_of_one(&manifest));
-    let expected = "; fewer samples than planned in 2 of 4 measurements; fewer than 299 samples in a round, too few for p99, in 2 of 4 \
-                    latencies; in 1 of 2 sub-experiments nothing reads the payload (touch none); ";
+    let expected = ": fewer samples than planned in 2 of 4 measurements; too few samples for p99 (under 299 in a \
+                    round) in 2 of 4 latencies; the machine was not audited. In 1 of 2 sub-experiments the payload was \
+                    not read (touch none).";
     assert!(said.contains(expected), "{said}");
 }
 
 #[test]
 fn nothing_measured_has_no_chart() {
     let mut manifest = fixture::manifest();
-    assert_eq!(answer(&page_of_one(&manifest)), "0 sub-experiments at no payload, in 1 round.\nNothing was measured.");
+    assert_eq!(answer(&page_of_one(&manifest)), "0 sub-experiments, no payload, 1 round.\nNothing was measured.");
     add(&mut manifest, "mq", "mq/queue", &[1024]);
     let document = page_of_one(&manifest);
     assert_eq!(document.charts().count(), 0);
@@ -217,8 +222,8 @@ fn a_single_payload_makes_columns() {
     assert_eq!(columns.stacks[0].values, [0.05, 1.0, 2.0, 3.0]);
     assert!(columns.stacks[0].intervals.iter().all(Option::is_some) && columns.y.log, "{columns:?}");
     // The bar of the floor is drawn, and the sentence below says that it is not of the floor.
-    let best = "Without the floor. At 1k, uds/stream was measured fastest with a median of 1.00 µs (rtt_half); the next is tcp/loopback, \
-                ×2.00 (one round, no interval).";
+    let best = "The floor is not counted. At 1k, uds/stream was fastest with a median of 1.00 µs (rtt_half); the next \
+                is tcp/loopback, ×2.00 (one round, no interval).";
     assert_eq!(columns.reading, best);
     let said = answer(&document);
     assert!(said.contains(best) && !said.contains("slowest"), "{said}");

@@ -4,6 +4,7 @@ use super::input::SampledTrial;
 use crate::curves::{Curve, Panel};
 use crate::plots::chart::{AxisValue, BLACK, Band, Chart, Line, Look, Mark, Marker, VERMILLION, X, Y};
 use crate::plots::scale_count;
+use crate::series::moved;
 use crate::values::{capitalised, name};
 use tripmeter_analysis::series::{drifts, has_modes, warm_up_changes};
 use tripmeter_model::metric::Stream;
@@ -40,12 +41,11 @@ fn series<'a>(curve: &'a Curve<'_>, sampled: &SampledTrial) -> Option<&'a Series
 /// Findings of an audit, each a part of a sentence.
 fn findings(series: &Series) -> Vec<String> {
     let warm_up = series.warm_up.filter(|_| warm_up_changes(series).contains(&true));
-    let warm_up = warm_up.map(|warm_up| format!("the first {} samples are a warm-up", warm_up.samples));
-    let drift =
-        drifts(series).map(|drift| format!("the median drifts by {:+.0} % from begin to end", drift.change * 100.0));
+    let warm_up = warm_up.map(|warm_up| format!("the first {} samples look like warm-up", warm_up.samples));
+    let drift = drifts(series).map(|drift| format!("the median {} from start to finish", moved(drift.change)));
     let modes = has_modes(series).map(|modes| {
         let share = modes.upper_share * 100.0;
-        format!("there are two modes, {share:.0} % of the samples in the upper one")
+        format!("there are two peaks, {share:.0} % of the samples in the upper one")
     });
     [warm_up, drift, modes].into_iter().flatten().collect()
 }
@@ -55,7 +55,7 @@ fn chart(curve: &Curve<'_>, sampled: &SampledTrial) -> Chart {
     let audit = series(curve, sampled);
     let found = audit.map(findings).unwrap_or_default();
     let reading = match (audit.is_some(), found.is_empty()) {
-        (true, true) => "No warm-up, drift or second mode is seen.".to_owned(),
+        (true, true) => "No warm-up, drift or second peak is seen.".to_owned(),
         (true, false) => format!("{}.", capitalised(&found.join("; "))),
         (false, _) => "Too few samples were audited to tell.".to_owned(),
     };

@@ -52,8 +52,9 @@ pub struct Map {
 }
 
 const CHANGES: &str =
-    "! worse or missing, ≈ not different, ? cannot be told, no mark: better; each cell has its gravest figure";
-const LIMITS: &str = "! beyond its limit or not measured, ≈ within it by less than 10 %, without a mark by more; each cell has its gravest figure";
+    "! worse or missing, ≈ no difference, ? undecided, no mark: better; each cell shows its worst figure";
+const LIMITS: &str = "! beyond its limit or not measured, ≈ within it by less than 10 %, no mark: by more; each cell \
+                      shows its worst figure";
 
 /// The maps, and the table of each `ab`.
 pub fn blocks(maps: &[Map], sides: &[MeasuredSide<'_>]) -> Vec<Block> {
@@ -126,7 +127,7 @@ fn against(first: &NamedResults<'_>, other: &NamedResults<'_>, place: usize) -> 
         }
         None => {
             let made = ByThreshold::new(both, &selection, THRESHOLD);
-            let method = format!("by a threshold of {} %: too few rounds for a test", THRESHOLD * 100.0);
+            let method = format!("by a threshold of {} %, as there are too few rounds for a test", THRESHOLD * 100.0);
             let figures = by_threshold(&made);
             let reading = reading(&figures, &against, &format!(" ({method})"));
             (figures, method, reading, made.missing, made.new)
@@ -159,7 +160,7 @@ fn by_test(question: &Question) -> String {
         Control::Fdr(rate) => format!("false discovery rate {}", percent(rate)),
         Control::Fwer(rate) => format!("family-wise error rate {}", percent(rate)),
     };
-    format!("by a rank test over {runs} rounds, changes up to {margin} are none, {control}").replace("  ", " ")
+    format!("by a rank test over {runs} rounds, ignoring changes up to {margin}, {control}").replace("  ", " ")
 }
 
 fn by_rounds(one: &JudgedFigure) -> MapFigure {
@@ -255,7 +256,7 @@ fn limits(check: &ResultsCheck, place: &MapPlace) -> Map {
             word: None,
         }
     };
-    let others = [("without limits", &check.without_limits), ("with limits but not measured", &check.not_measured)];
+    let others = [("without limits", &check.without_limits), ("with limits, but not measured", &check.not_measured)];
     let other = |(what, names): (&str, &Vec<String>)| {
         let named: Vec<&str> = names.iter().map(String::as_str).collect();
         (!names.is_empty()).then(|| format!("{} {what}: {}.", counted(names.len(), "sub-experiment"), listed(&named)))
@@ -283,7 +284,7 @@ fn reading_of_limits(check: &ResultsCheck, place: &MapPlace) -> String {
         |sub: &CheckedSub| sub.worst().map_or(f64::INFINITY, |row| row.share_beyond().unwrap_or(f64::INFINITY));
     let Some(worst) = failing.iter().rev().max_by(|a, b| beyond(a).total_cmp(&beyond(b))) else {
         let verdict = if met == all { "all" } else { "none" };
-        let passed = if met == all { "passed" } else { "failed, and the others are inconclusive" };
+        let passed = if met == all { "passed" } else { "failed, and the rest is inconclusive" };
         return format!("{limits}, {verdict} of {subs} {passed}.");
     };
     let name = &worst.name;
@@ -390,7 +391,7 @@ fn reading(figures: &[MapFigure], against: &str, method: &str) -> String {
     let parts: Vec<String> =
         parts.into_iter().filter(|part| part.0 > 0).map(|(count, word)| format!("{count} {word}")).collect();
     if parts.is_empty() {
-        return format!("{against}: no figure is of both.");
+        return format!("{against}: no figure in common.");
     }
     format!("{against}: of {}, {}{method}.", counted(figures.len(), "figure"), parts.join(", "))
 }

@@ -8,8 +8,7 @@
 //! AimRT, performance test.
 
 use super::chart::{Chart, Line, Look, Marker, Stack, Stroke, VERMILLION, X, Y};
-use super::scale::count;
-use super::subtitle;
+use super::{samples_per_figure, subtitle};
 use crate::document::{Block, Document};
 use crate::measured::MeasuredSide;
 use crate::number::count as rate;
@@ -297,7 +296,7 @@ impl Plot {
                 way,
                 common_factors(group).unwrap_or_default(),
                 self.explained,
-                &samples(group),
+                &samples_per_figure(group.iter().flat_map(|figure| figure.samples.iter().copied())),
                 rounds(group),
             ]),
             x: X::Categories { label, names: places.iter().map(u64::to_string).collect() },
@@ -376,16 +375,6 @@ fn look_among(kinds: &mut Vec<LineKey>, line: &LineKey, folder: usize) -> Look {
 fn common_factors<'a>(group: &[&'a PlottedValue]) -> Option<&'a str> {
     let first = group.first()?;
     group.iter().all(|figure| figure.factors == first.factors).then_some(&first.factors)
-}
-
-/// The number of samples behind each figure of a round.
-fn samples(group: &[&PlottedValue]) -> String {
-    let numbers = || group.iter().flat_map(|figure| &figure.samples);
-    match (numbers().min(), numbers().max()) {
-        (Some(least), Some(most)) if least == most => format!("n = {} per figure", count(*least)),
-        (Some(least), Some(most)) => format!("n = {} to {} per figure", count(*least), count(*most)),
-        _ => "n = 0".to_owned(),
-    }
 }
 
 fn rounds(group: &[&PlottedValue]) -> &'static str {

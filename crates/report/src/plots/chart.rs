@@ -134,8 +134,6 @@ impl Look {
     /// stroke by its folder, and of scatter plots the marker too. Black is the floor's. No two of 36 places have all of
     /// them in common.
     pub fn of(place: usize, folder: usize) -> Self {
-        const MARKERS: [Marker; 6] =
-            [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Down, Marker::Cross];
         const STROKES: [Stroke; 4] = [Stroke::Solid, Stroke::Dashed, Stroke::Dotted, Stroke::DashDot];
         let colors: Vec<_> = PALETTE.iter().filter(|color| **color != BLACK).collect();
         Self {
@@ -173,8 +171,18 @@ pub enum Marker {
     Ring,
 }
 
+/// The markers of lines, in turn.
+pub(super) const MARKERS: [Marker; 6] =
+    [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Down, Marker::Cross];
+
 /// Red, green, blue.
 pub type Color = [u8; 3];
+
+/// The colour at a place from 0 to 1 between two.
+pub(super) fn between(from: Color, to: Color, place: f64) -> Color {
+    let mix = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * place).round() as u8;
+    [mix(from[0], to[0]), mix(from[1], to[1]), mix(from[2], to[2])]
+}
 
 /// A bar of a histogram, from 0 up. A bar that is not empty is at least two pixels high.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -287,3 +295,5 @@ pub const PURPLE: Color = [0xCC, 0x79, 0xA7];
 pub const SKY: Color = [0x56, 0xB4, 0xE9];
 /// Nearly black.
 pub const BLACK: Color = [0x30, 0x30, 0x30];
+/// What everything is drawn on.
+pub(super) const WHITE: Color = [0xFF; 3];

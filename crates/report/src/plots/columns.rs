@@ -1,18 +1,16 @@
 //! Stacked columns, and plain ones with intervals.
 
-use super::chart::{Chart, Color, PALETTE};
-use super::frame::{Frame, interval};
+use super::chart::{Chart, Color, PALETTE, WHITE};
+use super::frame::Frame;
 use super::render::{Point, Shape};
 use super::style::INK;
-
-const WHITE: Color = [0xFF; 3];
 
 /// The columns, from the lowest part up, with the interval of the whole at their tops.
 pub fn shapes(chart: &Chart, frame: &Frame, shapes: &mut Vec<Shape>) {
     const WIDEST: f64 = 64.0;
     let slot = (frame.right - frame.left) / count(chart).max(1) as f64;
     let half = (slot * 0.3).clamp(1.0, WIDEST / 2.0);
-    let base = frame.y_at(if frame.y.is_log() { frame.y.low() } else { 0.0 });
+    let base = frame.base();
     for category in 0..count(chart) {
         let (mut below, mut sum) = (base, 0.0);
         for (index, part) in chart.stacks.iter().enumerate() {
@@ -28,9 +26,7 @@ pub fn shapes(chart: &Chart, frame: &Frame, shapes: &mut Vec<Shape>) {
             below = top;
         }
         for (low, high) in chart.stacks.iter().filter_map(|part| *part.intervals.get(category)?) {
-            if let Some((low, high)) = frame.at(category as f64, low).zip(frame.at(category as f64, high)) {
-                interval(low, high, INK, shapes);
-            }
+            frame.interval((category as f64, low, high), INK, shapes);
         }
     }
 }

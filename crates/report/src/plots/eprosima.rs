@@ -3,10 +3,9 @@
 //! # Source
 //! File names and contents: eProsima's latency test specification and scripts (`eProsima/benchmarking`).
 
-use super::chart::{AxisValue, BLUE, Chart, Color, Line, Look, Mark, Marker, Stroke, VERMILLION, X, Y};
+use super::chart::{AxisValue, BLUE, Chart, Color, Line, Look, Mark, Marker, Stroke, VERMILLION, X, Y, between};
 use super::distribution::{PlotSubject, four_digits};
-use super::scale::count;
-use super::{Options, Picture, PlotError, picture, subtitle};
+use super::{Options, Picture, PlotError, picture, samples_per_figure, subtitle};
 use tripmeter_eprosima::bytes::Bytes;
 use tripmeter_eprosima::check::{CheckReport, CheckRow};
 use tripmeter_eprosima::summary::{Magnitude, Summary, SummaryRow};
@@ -233,10 +232,10 @@ pub fn history_payload(
         let look = Look { color: Some(VERMILLION), marker: Marker::Ring, stroke: Stroke::None, strong: false };
         lines.push(Line { name: "over the limit".to_owned(), points: over, look, ..Line::default() });
     }
-    let rows: Vec<&SummaryRow> = experiments.iter().filter_map(|one| one.summary.row(bytes)).collect();
+    let samples = experiments.iter().filter_map(|one| one.summary.row(bytes)).map(|row| row.samples);
     let chart = Chart {
         title: format!("History of {sub_experiment}: {} at {bytes} bytes", magnitude.column()),
-        subtitle: subtitle(&[&format!("{} experiments", experiments.len()), &samples_in(rows.into_iter())]),
+        subtitle: subtitle(&[&format!("{} experiments", experiments.len()), &samples_per_figure(samples)]),
         lines,
         marks: limit.into_iter().collect(),
         ..date_chart(experiments, options)
@@ -267,18 +266,17 @@ fn over_experiments(magnitude: Magnitude, bytes: &Bytes, experiments: &[Named<'_
 }
 
 fn payload_chart(payloads: &[Bytes], options: &Options) -> Chart {
-    let names = payloads.iter().map(ToString::to_string).collect();
-    Chart {
-        x: X::Categories { label: "Payload [bytes]".to_owned(), names },
-        y: Y { label: LATENCY.to_owned(), log: options.log, ..Y::default() },
-        ..Chart::default()
-    }
+    chart_over("Payload [bytes]", payloads.iter().map(ToString::to_string).collect(), options)
 }
 
 fn date_chart(experiments: &[Named<'_>], options: &Options) -> Chart {
     let names = experiments.iter().map(|one| one.name.to_owned()).collect();
+    chart_over("Experiment [date and time]", names, options)
+}
+
+fn chart_over(label: &str, names: Vec<String>, options: &Options) -> Chart {
     Chart {
-        x: X::Categories { label: "Experiment [date and time]".to_owned(), names },
+        x: X::Categories { label: label.to_owned(), names },
         y: Y { label: LATENCY.to_owned(), log: options.log, ..Y::default() },
         ..Chart::default()
     }
@@ -286,16 +284,7 @@ fn date_chart(experiments: &[Named<'_>], options: &Options) -> Chart {
 
 /// The number of samples behind each figure.
 fn samples_of(summaries: &[Named<'_>]) -> String {
-    samples_in(summaries.iter().flat_map(|one| &one.summary.rows))
-}
-
-fn samples_in<'a>(rows: impl Iterator<Item = &'a SummaryRow>) -> String {
-    let numbers: Vec<u64> = rows.map(|row| row.samples).collect();
-    match (numbers.iter().min(), numbers.iter().max()) {
-        (Some(least), Some(most)) if least == most => format!("n = {} per figure", count(*least)),
-        (Some(least), Some(most)) => format!("n = {} to {} per figure", count(*least), count(*most)),
-        _ => "n = 0".to_owned(),
-    }
+    samples_per_figure(summaries.iter().flat_map(|one| &one.summary.rows).map(|row| row.samples))
 }
 
 fn experiments_and_samples(experiments: &[Named<'_>]) -> String {
@@ -307,6 +296,5 @@ pub(super) fn faded(age: usize, experiments: usize) -> Color {
     const OLD: Color = [0xB9, 0xD6, 0xEC];
     const NEW: Color = [0x0B, 0x3C, 0x6E];
     let part = age as f64 / experiments.saturating_sub(1).max(1) as f64;
-    let mix = |old: u8, new: u8| (f64::from(old) + (f64::from(new) - f64::from(old)) * part).round() as u8;
-    [mix(OLD[0], NEW[0]), mix(OLD[1], NEW[1]), mix(OLD[2], NEW[2])]
+    between(OLD, NEW, part)
 }

@@ -92,9 +92,9 @@ impl XAxis {
     }
 
     /// Where a value is: 0 at the left end, 1 at the right one; `None` if it cannot be drawn.
-    fn place(&self, value: f64, log: bool) -> Option<f64> {
+    fn place(&self, value: f64) -> Option<f64> {
         match &self.scale {
-            Some(scale) => drawable(value, log).then(|| scale.place(value)),
+            Some(scale) => drawable(value, scale.is_log()).then(|| scale.place(value)),
             None => drawable(value, false).then(|| ((value + 0.5) / self.categories.max(1) as f64).clamp(0.0, 1.0)),
         }
     }
@@ -166,9 +166,14 @@ impl Frame {
         self.bottom - (self.bottom - self.top) * self.y.place(value)
     }
 
+    /// The lower end of columns and bars.
+    pub fn base(&self) -> f64 {
+        self.y_at(if self.y.is_log() { self.y.low() } else { 0.0 })
+    }
+
     /// The place of a point; `None` if it cannot be drawn.
     pub fn at(&self, x: f64, y: f64) -> Option<Point> {
-        let place = self.x.place(x, self.x.scale.as_ref().is_some_and(Scale::is_log))?;
+        let place = self.x.place(x)?;
         drawable(y, self.y.is_log()).then(|| (self.x_at(place), self.y_at(y)))
     }
 
@@ -221,7 +226,7 @@ impl Frame {
 
     pub fn bars(&self, chart: &Chart, shapes: &mut Vec<Shape>) {
         const LEAST_HEIGHT: f64 = 2.0;
-        let base = self.y_at(if self.y.is_log() { self.y.low() } else { 0.0 });
+        let base = self.base();
         for bar in chart.bars.iter().filter(|bar| bar.count > 0.0) {
             let (Some((left, top)), Some((right, _))) = (self.at(bar.from, bar.count), self.at(bar.to, bar.count))
             else {
@@ -235,10 +240,9 @@ impl Frame {
     pub fn marks(&self, chart: &Chart, shapes: &mut Vec<Shape>) {
         for mark in &chart.marks {
             let ends = match mark.at {
-                AxisValue::X(value) => self
-                    .x
-                    .place(value, self.x.scale.as_ref().is_some_and(Scale::is_log))
-                    .map(|place| [(self.x_at(place), self.top), (self.x_at(place), self.bottom)]),
+                AxisValue::X(value) => {
+                    self.x.place(value).map(|place| [(self.x_at(place), self.top), (self.x_at(place), self.bottom)])
+                }
                 AxisValue::Y(value) => drawable(value, self.y.is_log())
                     .then(|| [(self.left, self.y_at(value)), (self.right, self.y_at(value))]),
             };
@@ -248,12 +252,13 @@ impl Frame {
         }
     }
 
-    /// Upright bars with a cap at either end, in the line's colour.
-    pub fn intervals(&self, intervals: &[(f64, f64, f64)], style: &Style, shapes: &mut Vec<Shape>) {
-        for &(x, low, high) in intervals {
-            if let Some((low, high)) = self.at(x, low).zip(self.at(x, high)) {
-                interval(low, high, style.color, shapes);
-            }
+    /// An upright bar with a cap at either end, at an x between two values.
+    pub fn interval(&self, (x, low, high): (f64, f64, f64), color: Color, shapes: &mut Vec<Shape>) {
+        const CAP: f64 = 4.0;
+        let cap = |(x, y): Point| vec![(x - CAP, y), (x + CAP, y)];
+        if let Some((low, high)) = self.at(x, low).zip(self.at(x, high)) {
+            let paths = [vec![low, high], cap(low), cap(high)];
+            shapes.extend(paths.map(|points| Shape::Path { points, color, width: 1.5 }));
         }
     }
 
@@ -274,12 +279,4 @@ impl Frame {
             marker(style, place, shapes);
         }
     }
-}
-
-/// An upright bar with a cap at either end.
-pub fn interval(low: Point, high: Point, color: Color, shapes: &mut Vec<Shape>) {
-    const CAP: f64 = 4.0;
-    let cap = |(x, y): Point| vec![(x - CAP, y), (x + CAP, y)];
-    let paths = [vec![low, high], cap(low), cap(high)];
-    shapes.extend(paths.map(|points| Shape::Path { points, color, width: 1.5 }));
 }

@@ -1,6 +1,6 @@
 //! Heat maps: cells over the categories of the horizontal axis and rows, each with a text.
 
-use super::chart::{Chart, Color, Heat, HeatLevel, X};
+use super::chart::{Chart, Color, Heat, HeatLevel, WHITE, X, between};
 use super::frame::{GREY, TICK_EM, XAxis, label, x_labels};
 use super::render::{Align, Point, Shape};
 use super::style::INK;
@@ -12,7 +12,6 @@ const GAP: f64 = 2.0;
 /// Lower rows have no text in their cells, and not all of them a name.
 const LEAST_HEIGHT: f64 = 13.0;
 const HIGHEST: f64 = 72.0;
-const WHITE: Color = [0xFF; 3];
 
 /// Draws the map between these corners.
 pub fn shapes(chart: &Chart, map: &Heat, [(left, top), (right, bottom)]: [Point; 2], shapes: &mut Vec<Shape>) {
@@ -60,10 +59,7 @@ fn colors(level: HeatLevel) -> (Color, Color) {
             const PALE: Color = [0xF1, 0xF6, 0xFA];
             const DARK: Color = [0x08, 0x4A, 0x84];
             let part = if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 };
-            let mix = |index: usize| {
-                (f64::from(PALE[index]) + (f64::from(DARK[index]) - f64::from(PALE[index])) * part).round() as u8
-            };
-            ([mix(0), mix(1), mix(2)], if part > 0.5 { WHITE } else { INK })
+            (between(PALE, DARK, part), if part > 0.5 { WHITE } else { INK })
         }
     }
 }

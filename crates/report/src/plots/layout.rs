@@ -45,7 +45,7 @@ pub fn shapes(chart: &Chart, width: f64, height: f64) -> Vec<Shape> {
     columns::shapes(chart, &frame, &mut shapes);
     frame.marks(chart, &mut shapes);
     for (line, style) in chart.lines.iter().zip(&styles) {
-        frame.intervals(&line.intervals, style, &mut shapes);
+        line.intervals.iter().for_each(|ends| frame.interval(*ends, style.color, &mut shapes));
         frame.line(&line.points, style, &mut shapes);
     }
     frame.axes(chart, &mut shapes);

@@ -2,6 +2,7 @@
 
 use super::chart::{AxisValue, Chart, Color, Stroke};
 use super::columns::{self, Hatch};
+use super::frame::label;
 use super::render::{Align, Point, Shape};
 use super::style::{INK, PALE, Style, marker, stroke};
 use super::text;
@@ -75,21 +76,15 @@ impl Legend {
                     to: (left + SAMPLE, middle + 6.0),
                     color: PALE,
                 }),
-                LegendKey::Mark(color, true) => {
+                LegendKey::Mark(color, upright) => {
                     let x = left + SAMPLE / 2.0;
-                    stroke(&[(x, middle - 8.0), (x, middle + 9.0)], Stroke::Dashed, *color, 2.0, shapes);
+                    let ends = if *upright { [(x, middle - 8.0), (x, middle + 9.0)] } else { [from, to] };
+                    stroke(&ends, Stroke::Dashed, *color, 2.0, shapes);
                 }
-                LegendKey::Mark(color, false) => stroke(&[from, to], Stroke::Dashed, *color, 2.0, shapes),
                 LegendKey::More => {}
             }
-            shapes.push(Shape::Text {
-                at: (left + SAMPLE + GAP, middle + EM * 0.36),
-                text: name.clone(),
-                em: EM,
-                color: INK,
-                align: Align::Start,
-                upward: false,
-            });
+            let at = (left + SAMPLE + GAP, middle + EM * 0.36);
+            shapes.push(label(at, name.clone(), EM, INK, Align::Start));
         }
     }
 }

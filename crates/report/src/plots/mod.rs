@@ -117,6 +117,16 @@ fn subtitle(parts: &[&str]) -> String {
     parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
 }
 
+/// The number of samples behind each figure.
+fn samples_per_figure(numbers: impl Iterator<Item = u64>) -> String {
+    let numbers: Vec<u64> = numbers.collect();
+    match (numbers.iter().min(), numbers.iter().max()) {
+        (Some(least), Some(most)) if least == most => format!("n = {} per figure", scale_count(*least)),
+        (Some(least), Some(most)) => format!("n = {} to {} per figure", scale_count(*least), scale_count(*most)),
+        _ => "n = 0".to_owned(),
+    }
+}
+
 fn picture(chart: &Chart, name: &str, options: &Options) -> Result<Picture, PlotError> {
     let path = format!("{name}.{}", options.format.extension());
     Ok(Picture { path, bytes: chart.draw(options)? })

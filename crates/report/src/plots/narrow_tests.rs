@@ -1,7 +1,7 @@
 //! Pictures as narrow as a column of a paper.
 
 use super::chart::{AxisValue, BLACK, Chart, Heat, HeatCell, HeatLevel, Line, Look, Mark, Stack, X, Y};
-use super::render::{Align, Shape};
+use super::render::Shape;
 use super::tests::keep;
 use super::{Format, Options, layout, text};
 
@@ -110,11 +110,7 @@ fn all() -> Vec<Chart> {
 fn bounds(shape: &Shape) -> Option<([f64; 4], &str)> {
     let Shape::Text { at: (x, y), text, em, align, upward, .. } = shape else { return None };
     let width = text::width(text, *em);
-    let before = match align {
-        Align::Start => 0.0,
-        Align::Middle => width / 2.0,
-        Align::End => width,
-    };
+    let before = align.before(width);
     let (above, below) = (em * 0.72, em * 0.2);
     let bounds = match upward {
         false => [x - before, y - above, x - before + width, y + below],

@@ -51,6 +51,17 @@ pub enum Align {
     End,
 }
 
+impl Align {
+    /// How much of a text of this width is before its place.
+    pub fn before(self, width: f64) -> f64 {
+        match self {
+            Align::Start => 0.0,
+            Align::Middle => width / 2.0,
+            Align::End => width,
+        }
+    }
+}
+
 /// PNGs are drawn this many times larger in both directions and averaged, so that edges are smooth.
 const OVERSAMPLING: u32 = 2;
 const N: usize = OVERSAMPLING as usize;
@@ -171,17 +182,12 @@ impl<B: DrawingBackend> Pen<B> {
 fn outlined(shape: &Shape) -> Option<String> {
     let Shape::Text { at: (x, y), text, em, color: [red, green, blue], align, upward } = shape else { return None };
     let (data, width) = text::outlines(text, *em);
-    let before = match align {
-        Align::Start => 0.0,
-        Align::Middle => width / 2.0,
-        Align::End => width,
-    };
     let label = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
     let turned = if *upward { " rotate(-90)" } else { "" };
     Some(format!(
         "<path role=\"img\" aria-label=\"{label}\" fill=\"#{red:02X}{green:02X}{blue:02X}\" \
          transform=\"translate({x:.2} {y:.2}){turned} translate({:.2} 0)\" d=\"{data}\"/>\n",
-        -before
+        -align.before(width)
     ))
 }
 

@@ -1,6 +1,6 @@
 //! Looks of lines and markers.
 
-use super::chart::{BLUE, Chart, Color, Line, Marker, PALETTE, Stroke};
+use super::chart::{BLUE, Chart, Color, Line, MARKERS, Marker, PALETTE, Stroke};
 use super::render::{Point, Shape};
 
 /// The colour of texts.
@@ -20,8 +20,6 @@ pub struct Style {
 
 /// The looks of the chart's lines: colours and markers in turn, where they are not fixed.
 pub fn styles(chart: &Chart) -> Vec<Style> {
-    const MARKERS: [Marker; 6] =
-        [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Down, Marker::Cross];
     let (mut colors, mut markers) = (PALETTE.iter().cycle(), MARKERS.iter().cycle());
     let style = |line: &Line| {
         let crowded = line.points.len() > 60;

@@ -124,13 +124,12 @@ fn all(options: &Options) -> Vec<Picture> {
     pictures.into_iter().collect::<Result<_, _>>().unwrap()
 }
 
-/// Decodes a PNG: its size, and how many of its pixels are not white.
-fn decoded(bytes: &[u8]) -> ((u32, u32), usize) {
+/// The size and the pixels of a PNG.
+fn decoded(bytes: &[u8]) -> ((u32, u32), Vec<u8>) {
     let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut pixels).unwrap();
-    let drawn = pixels.chunks_exact(3).filter(|pixel| **pixel != [255; 3]).count();
-    ((info.width, info.height), drawn)
+    ((info.width, info.height), pixels)
 }
 
 /// The texts of an SVG; panics unless it is well-formed XML.
@@ -165,8 +164,9 @@ fn every_plot_is_a_png_with_something_on_it() {
     for (log, width, height, least) in [(false, 1000, 600, 5000), (true, 400, 240, 2000)] {
         for picture in all(&Options { log, width, height, ..Options::default() }) {
             assert!(picture.path.ends_with(".png"));
-            let (size, drawn) = decoded(&picture.bytes);
+            let (size, pixels) = decoded(&picture.bytes);
             assert_eq!(size, (width, height), "{}", picture.path);
+            let drawn = pixels.chunks_exact(3).filter(|pixel| **pixel != [255; 3]).count();
             assert!(drawn > least, "{} has {drawn} pixels that are not white", picture.path);
             keep(&picture, if log { "log" } else { "linear" });
         }
@@ -318,9 +318,7 @@ fn outliers_of_a_series_are_seen() {
         let mut raw = vec![1.0; 100_000];
         raw[at] = 100.0;
         let picture = series(&SampleSeries::of(&raw, false), &of, &Options::default()).unwrap();
-        let mut reader = png::Decoder::new(std::io::Cursor::new(&picture.bytes)).read_info().unwrap();
-        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-        reader.next_frame(&mut pixels).unwrap();
+        let pixels = decoded(&picture.bytes).1;
         // In the upper half, below the legend, there is nothing else of a colour.
         let colored = |x: usize, y: usize| {
             let at = (y * 1000 + x) * 3;
@@ -335,10 +333,7 @@ fn outliers_of_a_series_are_seen() {
 fn thickness(from: (f64, f64), to: (f64, f64)) -> f64 {
     let path = Shape::Path { points: vec![from, to], color: [0; 3], width: 2.0 };
     let png = render(&[path], 400, 400, Format::Png).unwrap();
-    let mut reader = png::Decoder::new(std::io::Cursor::new(&png)).read_info().unwrap();
-    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-    reader.next_frame(&mut pixels).unwrap();
-    let ink: f64 = pixels.iter().map(|&value| 1.0 - f64::from(value) / 255.0).sum();
+    let ink: f64 = decoded(&png).1.iter().map(|&value| 1.0 - f64::from(value) / 255.0).sum();
     ink / 3.0 / (to.0 - from.0).hypot(to.1 - from.1)
 }
 

@@ -24,7 +24,7 @@ pub(super) const COLUMNS: u16 = 80;
 const LABEL_COLUMNS: usize = 26;
 
 const FLOOR_HELP: &str =
-    "times the latency of shm at the same payloads, wait and touch (geometric mean); the bar is its logarithm";
+    "latency as a multiple of shm's at the same payloads, wait and touch (geometric mean); the bar is its logarithm";
 
 /// True if one can be the floor of the other: the same pattern, loads, wait and touch.
 pub(super) fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
@@ -180,8 +180,8 @@ impl<'a> ScreenPage<'a> {
                 let column = Column::numbers(&id, title, "", Digits::AllSignificant(3), help);
                 Column { divisor, ..column.grouped(&payload) }
             };
-            columns.push(of("k_per_s", "k/s", 1e3, "thousand messages per second that came intact"));
-            columns.push(of("mb_per_s", "MB/s", 1e6, "million payload bytes per second that came intact"));
+            columns.push(of("k_per_s", "k/s", 1e3, "thousand messages per second that arrived intact"));
+            columns.push(of("mb_per_s", "MB/s", 1e6, "million payload bytes per second that arrived intact"));
         }
         let distinctions = self.distinctions(&lines);
         let rows = lines.iter().map(|line| {

@@ -56,7 +56,7 @@ pub(super) fn blocks(page: &ScreenPage<'_>, pattern: Pattern, shown: &ShownLaten
     let table = Table::new(title, columns, rows).grouped_by_sub().within(COLUMNS);
     let note = (left_out > 0).then(|| {
         let topics = counted(left_out, "other topic");
-        Block::Text(format!("the slowest {MOST_TOPICS} are shown; {topics} of a transport left out (--wide)"))
+        Block::Text(format!("only the slowest {MOST_TOPICS} are shown; --wide shows {topics} of a transport"))
     });
     [Block::Table(table)].into_iter().chain(note).collect()
 }
@@ -138,7 +138,7 @@ mod tests {
         let rows = lines.iter().filter(|line| line.starts_with("/robot/")).count();
         assert_eq!((rows, lines.iter().any(|line| line.starts_with("/imu"))), (MOST_TOPICS, false), "{text}");
         assert!(lines.iter().any(|line| line.starts_with("/robot/19/") && line.contains("!119 !238 !10")), "{text}");
-        let said = "the slowest 16 are shown; 6 other topics of a transport left out (--wide)";
+        let said = "only the slowest 16 are shown; --wide shows 6 other topics of a transport";
         assert!(lines.join(" ").contains(said), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }

@@ -35,21 +35,19 @@ pub const TABLE: PatternTable = PatternTable {
 
 const MODE_HELP: &str = "\
 bench = each call is made when the one before has ended; fixed-freq = at a rate; *: cut short, calls failed, or none succeeded";
-const RATE_HELP: &str = "calls per second that each client was to make";
-const BURSTS_HELP: &str = "\
-calls per second that each client was to make; n per t: bursts of n, t from the begin of one to the begin of the next, achieved \
-at their mean rate";
+const RATE_HELP: &str = "calls per second offered to each client";
+const BURSTS_HELP: &str = "calls per second offered to each client; n per t: bursts of n, one begun every t; achieved \
+                           is their mean rate";
 const ACHIEVED_HELP: &str = "calls per second that each client made; !: the rate was missed";
 const QPS_HELP: &str = "calls that succeeded, per second, of all clients";
-const TIME_HELP: &str = "\
-whole round trips of calls that succeeded: response = from when a call was to be made, service = from when it was made";
-const ONE_WAY_HELP: &str = "\
-round trips of calls that succeeded: response = from when a call was to be made, service = from when it was made; one_way = \
-from then until the server had the request";
+const TIME_HELP: &str = "whole round trips of calls that succeeded: response = from when a call was due, service = \
+                         from when it was made";
+const ONE_WAY_HELP: &str = "round trips of calls that succeeded: response = from when a call was due, service = from \
+                            when it was made; one_way = from then until the server had the request";
 const TIMED_OUT_HELP: &str = "calls not answered in time; below, the interval of their share in per cent";
 const FAILED_HELP: &str = "calls ended by an error or a damaged answer; below, the interval of their share in per cent";
 const COST_HELP: &str =
-    "user and system, of one core; the first line has the process of the clients, the second that of the server";
+    "user and system time, in per cent of one core; first line: the clients' process, second line: the server's";
 
 fn rows<'a>(side: &'a MeasuredSide<'a>, is_of: fn(&SubExperiment) -> bool) -> Vec<TableRow<'a>> {
     TableRow::rows(side, |plan| plan.workload.is_call() && !plan.workload.is_recorded() && is_of(plan))
@@ -163,7 +161,7 @@ mod tests {
         // In a closed loop it stands beside the cost of the server.
         assert!(lines.iter().any(|line| line.starts_with(&format!("{one_way} "))), "{text}");
         assert!(lines.contains(&one_way.to_owned()) && text.contains(ONE_WAY_HELP), "{text}");
-        let missing = "fixed at 1k, 1000 /s: 3 of 1000 calls that succeeded have no latency one way";
+        let missing = "fixed at 1k, 1000 /s: 3 of 1000 calls that succeeded have no one-way latency";
         assert!(lines.contains(&missing.to_owned()), "{text}");
     }
 
@@ -242,8 +240,8 @@ mod tests {
         let text = all(&manifest);
         let lines = squeezed(&text);
         for line in [
-            "! fixed at 1k, 1000 /s: RATE MISSED: the slowest client made 700 calls /s, 123 of 1000 calls were made more than \
-             a period late",
+            "! fixed at 1k, 1000 /s: RATE MISSED: the slowest client made 700 calls /s; 123 of 1000 calls were made \
+             more than a period late",
             "* fixed at 1k, 1000 /s: time cap",
             "fixed at 1k, 1000 /s: calls 7 timed out, 3 failed, 2 answered late, 1 answered again",
         ] {
@@ -266,7 +264,7 @@ mod tests {
         let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
             "uds/stream poll none 1k 4 bursts 4 per 4 ms !800 9877 response",
-            "! fixed at 1k, 4 per 4 ms: RATE MISSED: the slowest client made 700 calls /s, 12 of 1000 calls were made more \
+            "! fixed at 1k, 4 per 4 ms: RATE MISSED: the slowest client made 700 calls /s; 12 of 1000 calls were made more \
              than a gap between bursts late",
             BURSTS_HELP,
         ] {
@@ -286,9 +284,9 @@ mod tests {
         put(trial, &[(Figure::TimedOut, 10.0), (Figure::Late, 4.0), (Figure::OneWayMissing, 3.0)]);
         let text = all(&manifest);
         for line in [
-            "! paced at 1k, 1000 /s: RATE MISSED: 700 messages /s were sent, 123 of 1000 messages were sent more than a period \
-             late",
-            "paced at 1k, 1000 /s: 3 of 1000 messages that were answered have no latency one way",
+            "! paced at 1k, 1000 /s: RATE MISSED: 700 messages /s were sent; 123 of 1000 messages were sent more than \
+             a period late",
+            "paced at 1k, 1000 /s: 3 of 1000 messages that were answered have no one-way latency",
             "paced at 1k, 1000 /s: messages 10 timed out, 4 answered late",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");

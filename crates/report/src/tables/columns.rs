@@ -16,21 +16,20 @@ pub const LATENCIES: [Statistic; 6] =
 /// Longer names of transports are broken in tables of round trips.
 pub const TRIP_CHARS: usize = 20;
 
-const SEVERAL_HELP: &str = "\
-with several followers, response and service end when the last of them has the message; service to i ends at follower i (the \
-first 16)";
-const POLLS_HELP: &str = "! it polled on a shared CPU: latencies are time slices of the scheduler";
+const SEVERAL_HELP: &str = "with several followers, response and service end when the last has the message; service to \
+                            i ends at follower i (the first 16)";
+const POLLS_HELP: &str = "! it polled on a shared CPU: latencies are scheduler time slices";
 pub const WAIT_HELP: &str = "how both sides wait";
 pub const TOUCH_HELP: &str = "none = only our 16-byte header, header = the first cache line, full = every byte";
 pub const SAMPLES_HELP: &str = "samples; *: fewer than planned, or messages came damaged";
-pub const OVER_HELP: &str = "\
-median less what one cache line takes from CPU to CPU, by the probes before and after; ~: these differ, or a CPU was away";
+pub const OVER_HELP: &str = "median less the core-to-core latency of one cache line, by the probes before and after; \
+                             ~: these differ, or a CPU was taken away";
 const LOSS_HELP: &str = "messages lost, late or damaged, in per cent of the messages sent";
-const DAMAGED_HELP: &str = "messages that came, but were not what was sent; the exit code is 75 then (--allow-damage)";
-const KERNEL_HELP: &str = "\
-part of CPU that is spent in the kernel; - where the kernel splits CPU time by timer ticks, ~ where older results may have that";
+const DAMAGED_HELP: &str = "messages that arrived damaged; exit code 75, unless --allow-damage is given";
+const KERNEL_HELP: &str = "part of CPU spent in the kernel; - where the kernel splits CPU time by timer ticks, ~ where \
+                           it may in older results";
 const MEMORY_HELP: &str =
-    "most that was resident, our buffers of samples included, MB = 1000000 bytes; of several processes that of one";
+    "peak resident memory, including our buffers of samples, MB = 1000000 bytes; of several processes that of one";
 
 pub fn naming<L: TableLine>(rows: &[TableRow<'_>]) -> [CellColumn<L>; 3] {
     let is_fan_out = rows.iter().any(|row| row.sub.planned.workload.is_fan_out());
@@ -115,7 +114,7 @@ pub fn loss<'a, P>() -> CellColumn<TimedLine<'a, P>> {
 }
 
 /// Meaning of the CPU of either process.
-pub const COST_HELP: &str = "user and system, of one core; of several followers the sum";
+pub const COST_HELP: &str = "user and system time, in per cent of one core; the sum of several followers";
 
 /// A resource that a process used.
 type CostCell = fn(&TableRow<'_>, Process) -> Cell;

@@ -17,10 +17,10 @@ pub const TABLE: PatternTable = PatternTable {
     make,
 };
 
-const LATENCY_HELP: &str = "\
-one_way: from sending to arrival at a follower, or the last of them; rtt of last: from sending until the last answer is there";
+const LATENCY_HELP: &str = "one_way: from sending to arrival at a follower, or at the last; rtt of last: from sending \
+                            to the last answer";
 const LOST_HELP: &str =
-    "messages that this follower never answered; in the line of rtt by all followers, without an interval";
+    "messages that this follower never answered; in the line of rtt: over all followers, without an interval";
 
 fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
     let lines: Vec<_> = TableRow::rows(side, TABLE.is_of).iter().flat_map(lines).collect();
@@ -107,7 +107,7 @@ shm/ring  block none       1k 10000 one_way to 0     0.400 0.800  4.000        -
                                     one_way to last  0.600 1.200  6.000        -
                                     rtt of last      1.000 2.000 10.000        -            2
 
-shm: its 2 followers share CPU 1: they take turns, and their latencies show it
+shm: its 2 followers share CPU 1, which adds to their latency
 
 ";
         let text = fixture::all(&manifest);

@@ -17,7 +17,7 @@ pub const TABLE: PatternTable =
 const LABEL_COLUMNS: usize = 26;
 const REST_HELP: &str = "of the same transport, wait, touch, payload and offered load";
 const RATIO_HELP: &str = "under load / at rest: the median over rounds that have both, with its interval over them";
-const CPU_HELP: &str = "CPU seconds per second that all threads of the load got meanwhile";
+const CPU_HELP: &str = "CPU seconds per second that all threads of the load used meanwhile";
 
 const MOVED: [(Figure, &str, &str, &str); 2] = [
     (Figure::LoadMemory, "load_memory_bytes_per_s", "copied", "bytes that the load copied in memory"),

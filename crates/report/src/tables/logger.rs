@@ -14,14 +14,14 @@ use tripmeter_model::metric::{Process, Stream};
 pub const TABLE: PatternTable =
     PatternTable { is_of: |sub| sub.pattern == Pattern::Log, what: "", figure: Some(|_| Figure::Call), make };
 
-const CALL_HELP: &str = "\
-like p50 to max: from a call of the logger to its return, between two readings of one clock; one thread, one call after the other";
-const CPU_HELP: &str = "\
-user and system of the logging process from the first call until all was written out; 100 = one core";
-const FLUSH_HELP: &str = "from the last call until the logger had closed its file or pipe";
-const LINES_HELP: &str = "found in the file or pipe afterwards, warm-up included";
-const MISSING_HELP: &str = "lines logged that are not there; below, the interval of their share in per cent";
-const DAMAGED_HELP: &str = "lines that are not as they were logged; below, the interval of their share in per cent";
+const CALL_HELP: &str = "as p50 to max: duration of a call of the logger, between two readings of one clock; one \
+                         thread, one call after the other";
+const CPU_HELP: &str = "user and system time of the logging process, from the first call until everything was written; \
+                        100 = one core";
+const FLUSH_HELP: &str = "time from the last call until the logger had closed its file or pipe";
+const LINES_HELP: &str = "lines found in the file or pipe afterwards, including the warm-up";
+const MISSING_HELP: &str = "lines logged but not found; below, the interval of their share in per cent";
+const DAMAGED_HELP: &str = "lines that differ from what was logged; below, the interval of their share in per cent";
 
 fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
     let rows = TableRow::rows(side, TABLE.is_of);
@@ -129,7 +129,7 @@ mod tests {
         let text = all(&manifest);
         let lines = squeezed(&text);
         assert!(lines.iter().any(|line| line.ends_with(" 11000 9 1 ok")), "{text}");
-        for line in ["tracing at 32: of 11000 lines 9 missing, 1 damaged", "tracing at 32: the logger was full 3 times"]
+        for line in ["tracing at 32: 9 missing, 1 damaged of 11000 lines", "tracing at 32: the logger was full 3 times"]
         {
             assert!(lines.iter().any(|found| found == line), "{text}");
         }

@@ -81,7 +81,11 @@ impl<'a> TableRow<'a> {
 fn refused(row: &TableRow<'_>, round: u32, place: &str) -> Vec<Note> {
     let (refused, early) = (row.at(round, Figure::Refused), row.at(round, Figure::BeforeSent));
     let refused = (refused > 0.0).then(|| format!("{place}: the transport was full {refused} times"));
-    let by = if row.at(round, Figure::ClockError) > 0.0 { "the clocks: kept" } else { "the clock: left out" };
+    let by = if row.at(round, Figure::ClockError) > 0.0 {
+        "the clocks of two hosts; they are kept"
+    } else {
+        "the clock; they are left out"
+    };
     let early = (early > 0.0).then(|| format!("{place}: {early} messages came before they were sent, by {by}"));
     refused.into_iter().chain(early).map(|text| row.info(text)).collect()
 }
@@ -113,7 +117,7 @@ fn at_followers(row: &TableRow<'_>, place: &str) -> Vec<Vec<Note>> {
         let mut notes: Vec<Note> = odd.iter().take(SHOWN_FOLLOWERS).map(line).collect();
         if odd.len() > SHOWN_FOLLOWERS {
             let others = odd.len() - SHOWN_FOLLOWERS;
-            let text = format!("{place}: {others} more followers have such messages, none more than these");
+            let text = format!("{place}: {others} other followers have such messages too, but not more");
             notes.push(row.info(text));
         }
         notes
@@ -145,8 +149,8 @@ pub fn of_trips(rows: &[TableRow<'_>]) -> Vec<Note> {
         if missing > 0.0 {
             let (name, size) = (&row.sub.planned.name, display_size(row.row.payload_bytes));
             let samples = row.samples(Figure::RttHalf);
-            let text = format!("{name} at {size}: {missing} of {samples} samples have no latency one way");
-            all.push(Note { kind: "no latency one way", ..row.info(text) });
+            let text = format!("{name} at {size}: {missing} of {samples} samples have no one-way latency");
+            all.push(Note { kind: "no one-way latency", ..row.info(text) });
         }
     }
     all
@@ -163,7 +167,7 @@ pub fn of_publications(row: &TableRow<'_>) -> Vec<Note> {
                 [Figure::Behind, Figure::Sent, Figure::SlowestRate].map(|figure| row.at(*round, figure));
             let slowest = count(slowest);
             notes.push(row.rate_missed(format!(
-                "! {place}: RATE MISSED: the slowest {what} sent {slowest} /s, {behind} of {sent} messages were sent \
+                "! {place}: RATE MISSED: the slowest {what} sent {slowest} /s; {behind} of {sent} messages were sent \
                  more than {late} late"
             )));
         }
@@ -202,8 +206,8 @@ pub fn of_calls(row: &TableRow<'_>) -> Vec<Note> {
             let late = row.too_late();
             let (behind, slowest) = (row.at(*round, Figure::Behind), count(row.at(*round, Figure::SlowestRate)));
             let what = match is_round_trips {
-                true => format!("{slowest} messages /s were sent, {behind} of {made} messages were sent"),
-                false => format!("the slowest client made {slowest} calls /s, {behind} of {made} calls were made"),
+                true => format!("{slowest} messages /s were sent; {behind} of {made} messages were sent"),
+                false => format!("the slowest client made {slowest} calls /s; {behind} of {made} calls were made"),
             };
             notes.push(row.rate_missed(format!("! {place}: RATE MISSED: {what} more than {late} late")));
         }
@@ -211,7 +215,7 @@ pub fn of_calls(row: &TableRow<'_>) -> Vec<Note> {
     let (missing, succeeded) = (row.total(Figure::OneWayMissing), row.total(Figure::Received));
     if missing > 0.0 {
         let those = if is_round_trips { "messages that were answered" } else { "calls that succeeded" };
-        let text = format!("{place}: {missing} of {succeeded} {those} have no latency one way");
+        let text = format!("{place}: {missing} of {succeeded} {those} have no one-way latency");
         notes.push(row.info(text));
     }
     let happened = row.mishaps(&row.totals());
@@ -251,7 +255,7 @@ fn shortfalls(line: &TimedLine<'_>) -> Vec<Note> {
         let published = count(row.at(*round, Figure::PublishedRate));
         match trial.rate_missed {
             true => {
-                all.push(row.rate_missed(format!("! {place}: RATE MISSED: {published} messages /s were sent, {late}")))
+                all.push(row.rate_missed(format!("! {place}: RATE MISSED: {published} messages /s were sent; {late}")))
             }
             false if behind > 0.0 => {
                 all.push(Note { kind: notes::SENT_LATE, ..row.info(format!("{place}: {late}")) });
@@ -270,11 +274,11 @@ fn timed(line: &TimedLine<'_>) -> Option<Note> {
     let samples = samples.flat_map(|rounds| rounds.values).fold(0.0, |sum, of_round| sum + of_round);
     let of_each = if streams.len() > 1 { format!(" to each of {} followers", streams.len()) } else { String::new() };
     let text = format!(
-        "{}: timed one way, which costs a clock reading per message at both sides: rates include it; one_way has {samples} \
-         samples of {timed} timed messages{of_each}",
+        "{}: one-way latency was measured, so rates include a clock reading per message on both sides; one_way has \
+         {samples} samples of {timed} timed messages{of_each}",
         row.name()
     );
-    Some(Note { kind: "timed one way", ..row.info(text) })
+    Some(Note { kind: "one-way latency measured", ..row.info(text) })
 }
 
 pub fn of_logger(row: &TableRow<'_>) -> Vec<Note> {
@@ -285,7 +289,7 @@ pub fn of_logger(row: &TableRow<'_>) -> Vec<Note> {
     let counts = row.totals();
     if odd(&counts) || counts.lost > 0 {
         let mishaps = row.mishaps(&counts).replace("lost", "missing");
-        notes.push(row.info(format!("{place}: of {} lines {mishaps}", counts.sent)));
+        notes.push(row.info(format!("{place}: {mishaps} of {} lines", counts.sent)));
     }
     let refused = row.total(Figure::Refused);
     if refused > 0.0 {
@@ -312,7 +316,7 @@ fn padded(recording: &Recording) -> Option<String> {
     }
     (messages > 0).then(|| {
         format!(
-            "recording: {} smaller than our header and {} sent with {HEADER_BYTES} bytes: {}",
+            "recording: {} smaller than our header, and {} sent with {HEADER_BYTES} bytes: {}",
             if messages == 1 { "1 message is".to_owned() } else { format!("{messages} messages are") },
             if messages == 1 { "was" } else { "were" },
             names.join(", ")
@@ -354,5 +358,7 @@ fn missed<'a>(
     let (topic, offered, achieved, _) = late().max_by(|a, b| slowness(a).total_cmp(&slowness(b)))?;
     let (name, count_of, all) = (&play.sub.planned.name, late().count(), all.len());
     let (achieved, offered) = (count(*achieved), count(*offered));
-    Some(format!("! {name}: RATE MISSED on {count_of} of {all} topics, most on '{topic}': {achieved} of {offered} /s"))
+    Some(format!(
+        "! {name}: RATE MISSED on {count_of} of {all} topics; the worst is '{topic}': {achieved} of {offered} /s"
+    ))
 }

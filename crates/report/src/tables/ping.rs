@@ -22,11 +22,11 @@ pub const TABLE: PatternTable = PatternTable {
     make,
 };
 
-const HALF_HELP: &str = "half of a round trip, what the published tables call latency";
+const HALF_HELP: &str = "half of a round trip, which published tables call latency";
 const ONE_WAY_HELP: &str = "from sending to the arrival at the follower, a clock read at both ends";
 const FLOOR_HELP: &str =
-    "times the rtt_half median of shm at the same payload, wait and touch, round by round; -: not measured";
-const LOST_HELP: &str = "messages never answered, which are not among the samples";
+    "rtt_half median divided by that of shm at the same payload, wait and touch, round by round; -: not measured";
+const LOST_HELP: &str = "messages never answered; they are not among the samples";
 
 fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
     let rows = TableRow::rows(side, TABLE.is_of);
@@ -166,9 +166,9 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
         let rows = rows_of(&text, "mq/queue");
         assert_eq!(rows[0], "mq/queue poll none 1k 10000 1.000 2.000 10.000 2.000 0.960 - 0 ok", "{text}");
         assert_eq!(rows[1], "mq/queue poll none 2k 10000 1.000 2.000 10.000 2.000 ~0.925 - 0 ok", "{text}");
-        let note = "~ mq at 2k: the hand-over changed from 0.080 to 0.220 µs (other cores, or siblings of one); measured \
-                    again 2 times as the hand-over changed; the last attempt counts, the others, of which 6 lost are in \
-                    trials.jsonl\n";
+        let note = "~ mq at 2k: the core-to-core latency changed from 0.080 to 0.220 µs (other cores, or siblings of one); \
+                    measured again 2 times, as the core-to-core latency changed; only the last attempt counts, and \
+                    trials.jsonl has the others (6 lost)\n";
         assert!(text.contains(note) && text.contains(OVER_HELP), "{text}");
     }
 
@@ -209,7 +209,7 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
             put(trial, &[(Figure::Lost, 2.0)]);
         }
         let text = all(&manifest);
-        assert!(text.contains("; 3 rounds: median over rounds, max of all, n and lost are totals\n"), "{text}");
+        assert!(text.contains("; 3 rounds: medians over rounds; max, n and lost are over all rounds\n"), "{text}");
         let row = "uds/stream poll none 1k 30000 2.000 4.000 90.000 4.000 - 6 ok";
         assert_eq!(rows_of(&text, "uds/stream"), [row]);
         // Three figures, the losses, and the legend.

@@ -14,16 +14,15 @@ use tripmeter_model::workload::Workload;
 pub const TABLE: PatternTable =
     PatternTable { is_of: |sub| sub.pattern == Pattern::Channel, what: "", figure: Some(|_| Figure::Response), make };
 
-const RATE_HELP: &str = "messages per second that each publisher was to send on each topic";
+const RATE_HELP: &str = "messages per second offered to each publisher on each topic";
 const ACHIEVED_HELP: &str = "messages per second that each publisher sent on each topic; !: the rate was missed";
-const TIME_HELP: &str = "\
-response = one way from when a message was to be sent, service = from when it was sent; a clock is read at both ends";
-const BURSTS_HELP: &str = "\
-messages per second that each publisher was to send on each topic; n per t: bursts of n, t from the begin of one to the begin of \
-the next, achieved at their mean rate";
-const ODD_HELP: &str = "messages that came after the loss time-out, and messages that came more than once";
-const COST_HELP: &str = "\
-user and system, of one core; the line of response has the publishing process, that of service the sum of the subscribing ones";
+const TIME_HELP: &str = "one-way latency: response = from when a message was due, service = from when it was sent; a \
+                         clock is read at both ends";
+const BURSTS_HELP: &str = "messages per second offered to each publisher on each topic; n per t: bursts of n, one \
+                           begun every t; achieved is their mean rate";
+const ODD_HELP: &str = "messages that arrived after the loss time-out, and messages that arrived more than once";
+const COST_HELP: &str = "user and system time, in per cent of one core; line response: the publishing process, line \
+                         service: the sum of the subscribing ones";
 
 /// Every rate, by payload.
 pub fn rows<'a>(side: &'a MeasuredSide<'a>) -> Vec<TableRow<'a>> {
@@ -155,14 +154,12 @@ mod tests {
             "service to 0 1.100 1.000 1.500 2.000 3.000 10.000 0",
             "service to 15 17.600 16.000 24.000 32.000 48.000 160.000 1.5",
             "uds_channel at 1k, 1000 /s, to follower 19: 19 lost",
-            "uds_channel at 1k, 1000 /s: 3 more followers have such messages, none more than these",
+            "uds_channel at 1k, 1000 /s: 3 other followers have such messages too, but not more",
         ] {
             assert!(lines.iter().any(|found| found.starts_with(line)), "{line}\n{text}");
         }
         assert!(
-            text.contains(
-                "transport: with several followers, response and service end when the last of them has the message"
-            ),
+            text.contains("transport: with several followers, response and service end when the last has the message"),
             "{text}"
         );
         assert!(!text.contains("service to 16") && !text.contains("rtt of last"), "{text}");
@@ -181,8 +178,8 @@ mod tests {
         let text = all(&manifest);
         let lines = squeezed(&text);
         for line in [
-            "! uds_channel at 1k, 1000 /s: RATE MISSED: the slowest topic sent 700 /s, 123 of 1000 messages were sent more \
-             than a period late",
+            "! uds_channel at 1k, 1000 /s: RATE MISSED: the slowest topic sent 700 /s; 123 of 1000 messages were sent \
+             more than a period late",
             "* uds_channel at 1k, 1000 /s: time cap",
             "* uds_channel at 1k: time cap: 1 of 2 rates",
             "uds_channel at 1k, 1000 /s: 4 lost, 2 duplicated",

@@ -15,15 +15,15 @@ use tripmeter_model::recording::Recording;
 pub const TABLE: PatternTable = PatternTable { is_of: |_| false, what: "", figure: None, make: |_, side| make(side) };
 
 const LATENCIES: [Statistic; 5] = [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::Max];
-const TOPIC_HELP: &str = "(all): all of them, rates as their sum; what the processes used is in trials.jsonl";
-const RATE_HELP: &str =
-    "messages per second from the first of a topic to its last, as they are due; -: all are due at one instant";
-const ACHIEVED_HELP: &str = "the same, as sent; !: the rate was missed";
-const TIME_HELP: &str = "\
-response = one way from when a message was due, service = from when it was sent; a clock is read at both ends";
-const CALLS_HELP: &str = "\
-response = from when a message was due, service = from when it was sent, one way; rtt: a call, whole round trips to an answer of \
-the same size, each topic a client";
+const TOPIC_HELP: &str = "(all): all topics together, with the sum of their rates; trials.jsonl has what the processes \
+                          used";
+const RATE_HELP: &str = "messages per second from a topic's first to its last, as they are due; -: all at one instant";
+const ACHIEVED_HELP: &str = "messages per second as sent; !: the rate was missed";
+const TIME_HELP: &str = "one-way latency: response = from when a message was due, service = from when it \
+                         was sent; a clock is read at both ends";
+const CALLS_HELP: &str = "response = from when a message was due, service = from when it was sent; rtt: \
+                          whole round trips of calls with an answer of the same size, each topic a client; others: one \
+                          way";
 
 fn make(side: &MeasuredSide<'_>) -> MadeTable {
     let plays = TableRow::rows(side, |plan| plan.workload.is_recorded());
@@ -91,7 +91,7 @@ mod tests {
             "uds/stream poll none /switch 1000 16 400 400 response 66.000 60.000 90.000 120.000 600.000 0 ok",
             "uds/stream poll none (all) 2000 170 800 800 response 66.000 60.000 90.000 120.000 600.000 0 ok",
             "service 11.000 10.000 15.000 20.000 100.000",
-            "recording: 7 messages are smaller than our header and were sent with 16 bytes: '/switch'",
+            "recording: 7 messages are smaller than our header, and were sent with 16 bytes: '/switch'",
         ] {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
@@ -144,7 +144,7 @@ mod tests {
         let text = all(&manifest);
         let lines = squeezed(&text);
         for line in [
-            "! uds_channel: RATE MISSED on 1 of 2 topics, most on '/switch': 100 of 400 /s",
+            "! uds_channel: RATE MISSED on 1 of 2 topics; the worst is '/switch': 100 of 400 /s",
             "* uds_channel: time cap",
             "uds_channel: the transport was full 3 times",
             "uds_channel, topic '/switch': 2 lost",

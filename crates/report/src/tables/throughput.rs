@@ -18,18 +18,15 @@ pub const TABLE: PatternTable = PatternTable {
     make,
 };
 
-const OFFERED_HELP: &str = "\
-max = as fast as it goes; n /s = evenly; search = the highest rate found with no more loss; n per t = bursts of n messages, t \
-from begin to begin";
-const RECEIVED_HELP: &str = "\
-intact messages that arrived, each counted once, per second from the first sending to the last arrival: the throughput";
-const MISSED_HELP: &str = "\
-intact messages that arrived, each counted once, per second from the first sending to the last arrival: the throughput; !: the \
-rate was missed";
+const OFFERED_HELP: &str = "max = as fast as possible; n /s = evenly; search = the highest rate found within the loss \
+                            limit; n per t = bursts of n messages, one begun every t";
+const RECEIVED_HELP: &str = "throughput: intact messages that arrived, each counted once, per second from the first \
+                             sending to the last arrival";
+const MISSED_HELP: &str = "throughput: intact messages that arrived, each counted once, per second from the first \
+                           sending to the last arrival; !: the rate was missed";
 const BYTES_HELP: &str = "payload bytes that arrived intact, per second; MB = 1000000 bytes";
-const ONE_WAY_HELP: &str =
-    "from before a message was sent to its arrival, a clock read at both ends, of messages that arrived";
-const PUBLISHED_HELP: &str = "messages sent per second, which is no throughput";
+const ONE_WAY_HELP: &str = "one-way latency of messages that arrived, a clock read at both ends";
+const PUBLISHED_HELP: &str = "messages sent per second (not a throughput)";
 const REFUSED_HELP: &str = "how often the transport was full (back-pressure)";
 
 fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
@@ -130,7 +127,7 @@ mod tests {
         for (row, label) in [(2, "2500 /s"), (4, "search 0.5 %"), (6, "10 per 2.5 ms")] {
             assert!(rows[row].contains(&format!(" 1k {label} 0 ")), "{}", rows[row]);
         }
-        assert!(text.starts_with("All transports, pattern throughput\n") && text.contains("which is no throughput"));
+        assert!(text.starts_with("All transports, pattern throughput\n") && text.contains("(not a throughput)"));
         assert!(!text.contains("rtt_half"), "no table of round trips: {text}");
         let machines = json(&crate::all::all(&manifest));
         let row = &machines["blocks"][0]["table"]["rows"][1];
@@ -152,14 +149,14 @@ mod tests {
         let text = all(&manifest);
         let rows = fixture::squeezed(&text);
         assert!(rows.iter().any(|row| row.contains(" 2.000 4.000 6.000 111111 3 2 ok")), "{text}");
-        let note = "udp_throughput at 1k, max: timed one way, which costs a clock reading per message at both sides: rates \
-                    include it; one_way has 498 samples of 500 timed messages";
+        let note = "udp_throughput at 1k, max: one-way latency was measured, so rates include a clock reading per \
+                    message on both sides; one_way has 498 samples of 500 timed messages";
         assert!(rows.iter().any(|row| row == note), "{text}");
         let first = crate::render::Text::default().render(&crate::screen::screen(&manifest, false));
         assert!(first.contains("µs, one way, since sent") && first.contains("2.00 4.00"), "{first}");
-        assert!(first.contains("timed one way, which costs"), "{first}");
+        assert!(first.contains("one-way latency was measured, so rates"), "{first}");
         let without = all(&measured(&[OfferedLoad::Max], &[1000]));
-        assert!(!without.contains("one_way p50") && !without.contains("timed one way"), "{without}");
+        assert!(!without.contains("one_way p50") && !without.contains("one-way latency measured"), "{without}");
     }
 
     #[test]
@@ -198,8 +195,8 @@ mod tests {
         let text = all(&manifest);
         let row = &fixture::rows_of(&text, "udp/loopback")[0];
         assert!(row.starts_with("udp/loopback poll none 1k 2500 /s 0 !100000 102 "), "{text}");
-        let missed = "! udp_throughput at 1k, 2500 /s: RATE MISSED: 111111 messages /s were sent, 17 of 1000 messages were \
-                      sent late";
+        let missed = "! udp_throughput at 1k, 2500 /s: RATE MISSED: 111111 messages /s were sent; 17 of 1000 messages \
+                      were sent late";
         assert!(text.lines().any(|line| line == missed) && text.contains("!: the rate was missed"), "{text}");
         assert_eq!(text.matches("sent late").count(), 1, "{text}");
         let text = first(&manifest, false);

@@ -26,34 +26,34 @@ use tripmeter_model::{Pattern, exit};
   tripmeter ab iceoryx --transports-a build/old --transports-b build/new
   tripmeter ab zeromq --env-b LD_LIBRARY_PATH=/opt/zmq-4.3.5
 
-Each round measures both sides once, in fresh processes and random order. Of
-each pair of runs and each payload only the ratios of the figures count: median
-and 99th percentile of the latency, or the rate of throughput. The verdict on a ratio B / A follows from its interval:
-regressed if it lies above 1 + margin, improved if below 1 - margin, equivalent
-if between both, else inconclusive. Of all changes called at most 5 % are
-expected to be wrong, however many payloads there are. Without --rounds, 10
-rounds or more show how much the figures differ from run to run; then it goes
-on until --effect would be seen in every figure, or the budget is spent, and
-says what it cannot tell.
+Each round measures both sides once, in fresh processes and random order. Only
+the ratios B / A of each pair of runs count, for each payload: of the median and
+the 99th percentile of the latency, or of the rate of throughput. The verdict
+follows from the confidence interval of the ratio: regressed if it lies above
+1 + margin, improved if below 1 - margin, equivalent if between both, else
+inconclusive. Of the changes reported, at most 5 % are expected to be false
+alarms, however many payloads there are. Without --rounds, at least 10 rounds
+show how much the figures differ from run to run; more follow until --effect
+would be detected in every figure, or the budget is spent.
 
-Results are as of `tripmeter run` with rounds (sub-experiments `a` and `b`),
-and `ab.json`, which is written anew after each round. After a kill, the same
-command with -o DIR goes on.
+The results folder is that of `tripmeter run` with rounds (sub-experiments `a`
+and `b`), plus `ab.json`, which is rewritten after each round. After a kill, the
+same command with -o DIR continues.
 
 Exit codes: 0 nothing regressed, 1 something did, 64 wrong usage, 65 wrong
 data, 66 no such file, 69 something is missing, 70 our fault, 73 cannot create,
-75 a side failed in some rounds (the verdicts are of the others), 130
+75 a side failed in some rounds (the verdicts use the others), 130
 interrupted.")]
 pub struct AbArgs {
     /// The reference: `SYSTEM[/VARIANT][?KEY=VALUE&...]`
     #[arg(value_name = "A")]
     pub a: String,
-    /// The transport that is judged [default: A]
+    /// The transport to judge [default: A]
     #[arg(value_name = "B")]
     pub b: Option<String>,
     /// Folder with A's plugin
     ///
-    /// It is searched before the usual folders, and A must be in it.
+    /// It is searched before the usual folders, and must have A's plugin.
     #[arg(long, value_name = "DIR")]
     pub transports_a: Option<PathBuf>,
     /// Folder with B's plugin
@@ -74,25 +74,25 @@ pub struct AbArgs {
     /// Ignore changes up to this share
     #[arg(long, value_name = "SHARE", default_value = "2%", allow_hyphen_values = true)]
     pub margin: Share,
-    /// Detect a change of this share, more than the margin
+    /// Detect a change of this share; it must exceed the margin
     #[arg(long, value_name = "SHARE", default_value = "10%", allow_hyphen_values = true)]
     pub effect: Share,
     /// Probability of detecting it, at least 50%
     #[arg(long, value_name = "SHARE", default_value = "95%", allow_hyphen_values = true)]
     pub power: Share,
-    /// Measure exactly so many rounds
+    /// Measure exactly N rounds
     #[arg(long, value_name = "N", conflicts_with = "budget", allow_negative_numbers = true)]
     pub rounds: Option<u32>,
-    /// Begin no round after this time
+    /// Start no new round after this time
     ///
-    /// The rounds that any verdict needs are made nevertheless.
+    /// The few rounds that any verdict needs are measured even so.
     #[arg(long, value_name = "SECONDS", default_value_t = 300.0, allow_negative_numbers = true)]
     pub budget: f64,
     #[command(flatten)]
     pub output: OutputArgs,
     /// Print confidence intervals of A and B below their figures
     ///
-    /// The table is then wider than 80 columns: up to 88.
+    /// This widens the table from 80 to up to 88 columns.
     #[arg(long)]
     pub intervals: bool,
     /// Show progress, results so far and the load of the machine full screen; q ends the run
@@ -100,10 +100,10 @@ pub struct AbArgs {
     pub live: bool,
 }
 
-/// What both sides are to do, with the flags of the command of each pattern.
+/// What both sides do, with the flags of the command of each pattern.
 #[derive(Args, Clone, Default)]
 pub struct AbWorkloadArgs {
-    /// Measure as this command does [default: ping]
+    /// Command whose workload both sides run [default: ping]
     #[arg(long, value_name = "COMMAND", value_parser = words_or_aliases(&PATTERNS, &ALIASES))]
     pub pattern: Option<AbPattern>,
     /// Messages or calls per second, or max
@@ -130,16 +130,16 @@ pub struct AbWorkloadArgs {
     /// Topic of `publish` of its own size and rate: NAME:SIZE:RATE; may be repeated
     #[arg(long, value_parser = topic, hide_short_help = true)]
     pub topic: Vec<WrittenTopic>,
-    /// The recording of `replay`: a file or folder; several are played as one
+    /// Recording for `replay`: a file or folder; several play as one
     #[arg(long, value_name = "FILE.mcap", hide_short_help = true)]
     pub recording: Vec<PathBuf>,
-    /// Play it so many times faster
+    /// Play it N times faster
     #[arg(long, value_name = "FACTOR", requires = "recording", allow_negative_numbers = true, hide_short_help = true)]
     pub speed: Option<f64>,
-    /// Play it from this second
+    /// Play the recording from this second
     #[arg(long, value_name = "SECONDS", requires = "recording", allow_negative_numbers = true, hide_short_help = true)]
     pub from: Option<f64>,
-    /// Play it until this second
+    /// Play the recording until this second
     #[arg(long, value_name = "SECONDS", requires = "recording", allow_negative_numbers = true, hide_short_help = true)]
     pub until: Option<f64>,
 }

@@ -8,7 +8,7 @@ use tripmeter_model::experiment::Common;
 use tripmeter_model::figure::Statistic;
 use tripmeter_model::{Pattern, payload};
 
-/// Find the transport for a workload: rank those here, check limits
+/// Rank the transports here for a workload, and check limits
 #[derive(Args)]
 #[command(mut_args = |argument| hidden(argument, &["payloads"]))]
 #[command(after_help = "Examples:
@@ -20,18 +20,18 @@ use tripmeter_model::{Pattern, payload};
   tripmeter choose --payload 64k --rate 100 --by p50 zenoh ecal iceoryx
   tripmeter choose --from results/2026-01-31_12-00-00 --payload 64k
 
-Measures as `tripmeter publish` does, in rounds of random order, and ranks by
-the latency one way since a message was due, to the last subscriber. What is
-no different has one rank: the ratio of two transports is taken round by round,
-and its interval has 1 inside. Limits are checked on medians over rounds, --by
-max on the largest. Where a limit is within the interval of its figure, it
-cannot be told whether it is met. The results are as of an ordinary run: --print
-prints the experiment, and `tripmeter run` runs it. --from takes results of
-messages published at a rate on one topic, and names what else is there.
+Measures as `tripmeter publish` does, in rounds of random order. The ranking is
+by one-way latency, from when a message was due until the last subscriber has
+it. Transports without a measurable difference share a rank: their ratio, taken
+round by round, has a confidence interval that includes 1. Limits are checked on
+medians over rounds (with --by max, on the largest value). A limit inside the
+confidence interval of a figure is undecided. The results are those of an
+ordinary run: --print prints the experiment, and `tripmeter run` runs it. --from
+uses results of messages published at a rate on one topic, and lists the rest.
 
-Exit codes: 0 something meets the limits, 1 nothing is known to, 64 wrong usage,
+Exit codes: 0 a transport meets the limits, 1 none is known to, 64 wrong usage,
 65 wrong data, 66 no such folder, 69 something is missing, 70 our fault, 73
-cannot create, 75 something was not measured (the answer is of the others), 130
+cannot create, 75 something was not measured (the answer is for the others), 130
 interrupted.")]
 pub struct ChooseArgs {
     #[command(flatten)]
@@ -48,31 +48,31 @@ pub struct ChooseArgs {
     /// Rank by this statistic of the latency
     #[arg(long, default_value = "p99", value_parser = words_of(&STATISTICS))]
     pub by: Statistic,
-    /// Most latency, in that statistic: 500us, 5ms, 1s
+    /// Limit for that statistic of the latency: 500us, 5ms, 1s
     #[arg(long, value_name = "TIME", value_parser = duration_ns)]
     pub max_latency: Option<f64>,
-    /// Most CPU time of all processes, in per cent of one CPU
+    /// Limit for the CPU time of all processes, in per cent of one CPU
     #[arg(long, value_name = "PERCENT", value_parser = per_cent)]
     pub max_cpu: Option<f64>,
-    /// Most loss
+    /// Limit for the share of lost messages
     #[arg(long, value_name = "SHARE", default_value = "0%", allow_hyphen_values = true)]
     pub max_loss: Share,
-    /// Rank these results, measure nothing
+    /// Rank the results in this folder instead of measuring
     #[arg(long, value_name = "DIR", conflicts_with_all = measuring_and(&["names", "print", "output", "rounds", "budget"]))]
     pub from: Option<PathBuf>,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
-    /// Repeat everything [default: 6 for two transports, 9 for ten]
+    /// Number of rounds, each of which repeats everything [default: 6 for two transports, 9 for ten]
     ///
-    /// Below 6 there are no intervals, and ratios of many transports need more.
+    /// Fewer than 6 give no confidence intervals; many transports need more.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub rounds: Option<u32>,
-    /// Most seconds that measuring may take
+    /// Limit for the whole measurement, in seconds
     ///
-    /// Fewer messages are measured where it would take longer, and nothing where even few would.
+    /// If it would take longer, fewer messages are measured; if even few would, nothing is.
     #[arg(long, value_name = "SECONDS", default_value_t = 300.0, allow_negative_numbers = true)]
     pub budget: f64,
-    /// Print the experiment file, measure nothing
+    /// Print the experiment file and exit
     #[arg(long)]
     pub print: bool,
     #[command(flatten)]

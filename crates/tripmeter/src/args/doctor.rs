@@ -12,42 +12,42 @@ use tripmeter_engine::audit::cpu_list;
   tripmeter doctor --to lab2 --to lab3
   tripmeter doctor --list
 
-Levels: info (as it should be, or good to know), warn (figures are likely to be
-worse or less steady than the transport's own), fail (figures are likely to be
-the machine's). What the machine hides is shown as `not visible here`
-and never assumed to be good; it neither warns nor fails.
+Levels: info (as it should be, or good to know), warn (figures may be worse or
+less steady than the transport's own), fail (figures may show the machine rather
+than the transport). What the machine hides is shown as `not visible here`: it
+is not assumed to be good, but neither warns nor fails.
 
-With --to each host is compared with this one: versions of system and plugins,
-interfaces, what warns or fails on either, and how far its clock is off.
+With --to, each host is compared with this one: versions of system and plugins,
+interfaces, what warns or fails on either, and how far apart the clocks are.
 
-Exit codes: 0; with --strict 1 if anything warns or fails; 64 wrong usage, 69 a
-host cannot be reached.")]
+Exit codes: 0 good, 1 something warns or fails (with --strict), 64 wrong usage,
+69 a host cannot be reached.")]
 pub struct DoctorArgs {
-    /// The CPUs that leader and follower are to use: 2,3 or 0-3 [default: those that `run` chooses]
+    /// CPUs for leader and follower: 2,3 or 0-3 [default: those that `run` chooses]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<CpuList>,
-    /// Length of the hiccup spin, which takes up all of these CPUs
+    /// Length of the hiccup check, which keeps all of these CPUs busy
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds, allow_negative_numbers = true)]
     pub seconds: Duration,
-    /// End with 1 if anything warns or fails
+    /// Exit with code 1 if any check warns or fails
     #[arg(long)]
     pub strict: bool,
-    /// Only list the checks: what each reads, its limits, and what would fix it
+    /// List the checks only: what each reads, its limits, and the remedy
     #[arg(long, conflicts_with_all = ["cpus", "seconds", "strict"])]
     pub list: bool,
-    /// Compare with another host, as ssh takes it; one for each
+    /// Compare with another host, named as for ssh; repeat it for several
     #[arg(long, value_name = "[USER@]HOST", conflicts_with = "list")]
     pub to: Vec<String>,
-    /// Our address or interface that it reaches [default: as ssh]
+    /// Address or interface here that the host reaches [default: as ssh]
     #[arg(long, value_name = "ADDRESS|NAME", requires = "to", hide_short_help = true)]
     pub interface: Option<String>,
-    /// The same there: one for all hosts, or one for each [default: as ssh]
+    /// Address or interface there: one for all hosts, or one for each [default: as ssh]
     #[arg(long, value_name = "ADDRESS|NAME", requires = "to", hide_short_help = true)]
     pub to_interface: Vec<String>,
     /// Print the audit as JSON instead of a table
     #[arg(long)]
     pub json: bool,
-    /// No progress on standard error
+    /// Print no progress to standard error
     #[arg(short, long)]
     pub quiet: bool,
 }

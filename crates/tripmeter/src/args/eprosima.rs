@@ -61,7 +61,7 @@ pub struct ProcessArgs {
 /// Check an experiment against requirements
 ///
 /// Writes `checks_<name>.csv` into the experiment's folder, and makes summaries that are missing there first. A check passes
-/// if the figure is not above its limit; one of a payload that was not measured fails.
+/// if the figure is not above its limit, and fails if its payload was not measured.
 #[derive(Args)]
 #[command(override_usage = "tripmeter eprosima check [OPTIONS] -r FILE -e DIR")]
 #[command(after_help = "Examples:
@@ -198,7 +198,7 @@ pub struct EprosimaHistoryArgs {
     pub plotting: PlottingArgs,
 }
 
-/// Measure into a database, check, and renew its history
+/// Measure into a database, check, and update its history
 ///
 /// Runs an experiment, and does what process, compare-subexperiments, check, prune (with -D) and history do. The database
 /// holds `experiments_results/<date_time>/` with its plots, and history_plots/.
@@ -207,10 +207,10 @@ pub struct EprosimaHistoryArgs {
   tripmeter eprosima job -r requirements.csv -d latency_results_db
   tripmeter eprosima job mine.toml -r requirements.csv -D 10
 
-Exit codes: as of `check`; if nothing failed there, 75 if some
-sub-experiments could not be run.")]
+Exit codes: those of `check`; if it passes, 75 if some sub-experiments could not
+be run.")]
 pub struct JobArgs {
-    /// Experiment, of round trips
+    /// Experiment, which must measure round trips
     #[arg(value_name = "PRESET|FILE", default_value = "fastrtps")]
     pub experiment: String,
     /// Database; created if missing
@@ -225,7 +225,7 @@ pub struct JobArgs {
     /// Name of the experiment in the database [default: date and time]
     #[arg(short, value_name = "NAME")]
     pub label: Option<String>,
-    /// No progress on standard error
+    /// Print no progress to standard error
     #[arg(short, long)]
     pub quiet: bool,
     #[command(flatten)]
@@ -254,7 +254,7 @@ pub struct PruneArgs {
     /// Experiments to keep however old, with colons between them
     #[arg(short = 's', value_name = "NAMES")]
     pub keep: Vec<String>,
-    /// Only print what would be removed
+    /// Print what would be removed, and remove nothing
     #[arg(long)]
     pub dry_run: bool,
 }

@@ -6,7 +6,7 @@ use tripmeter_model::Pattern;
 use tripmeter_model::experiment::Common;
 use tripmeter_model::payload;
 
-/// Split the time of a message: calls, way, wake-up, kernel
+/// Split the time of a message: calls, transit, wake-up, kernel
 #[derive(Args)]
 #[command(mut_args = meant)]
 #[command(after_help = "Examples:
@@ -19,10 +19,10 @@ use tripmeter_model::payload;
   tripmeter explain tcp --wait block -n 20000
   tripmeter explain --from results/2026-01-31_12-00-00
 
-Each transport is measured in passes of its own, with fresh processes: without
-looking, with each byte touched, with a clock reading around each call, with
-counters, and twice under strace. Only the first gives a latency; the others
-say what it is made of. docs/explain.md has what each part is.
+Each transport is measured in several passes with fresh processes: undisturbed,
+with each byte touched, with time stamps around each call, with counters, and
+twice under strace. Only the first pass gives a latency; the others show what it
+consists of. docs/explain.md describes each part.
 
 Exit codes: 0 good, 64 wrong usage, 65 wrong data, 66 no such folder, 69
 something is missing, 70 our fault, 73 cannot create, 75 a pass failed or
@@ -38,10 +38,10 @@ pub struct ExplainArgs {
     pub payload: Option<u64>,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
-    /// Without the floor, our own shared memory
+    /// Do not measure the floor (our own shared memory)
     #[arg(long)]
     pub no_floor: bool,
-    /// Show these results, measure nothing
+    /// Show the results in this folder instead of measuring
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "output", "payload"])]
     pub from: Option<PathBuf>,
     #[command(flatten)]

@@ -17,27 +17,27 @@ use tripmeter_model::fleet::FleetMode;
 
 HOSTS.toml:
   [[hosts]]
-  name = \"lab1\"            # of its folder, and for ssh unless `ssh` is there
+  name = \"lab1\"            # names its folder, and the host for ssh without `ssh`
   ssh = \"user@10.0.0.1\"    # how ssh reaches it from here
-  to = \"10.1.0.1\"          # how ssh of the other hosts does [default: ssh]
-  interface = \"eth1\"       # of its messages [default: as ssh]
+  to = \"10.1.0.1\"          # how the other hosts reach it [default: ssh]
+  interface = \"eth1\"       # carries its messages [default: as ssh]
 
-The folder has a results folder of each host or pair, fleet.json with what was
+The folder has a results folder for each host or pair, fleet.json with what was
 measured and what failed, and report.html with a heat map of each figure. The
-same command with the same -o measures what is missing only. A host that fails
-is named, and the others go on. docs/fleet.md says more.
+same command with the same -o measures only what is missing. A host that fails
+is named, and the others continue. docs/fleet.md says more.
 
 Exit codes: 0 good, 64 wrong usage, 65 wrong data, 66 no such file, 69 no host
-can be used, 73 cannot create, 75 some hosts or pairs have no results or not
-all of them, 130 interrupted.")]
+can be used, 73 cannot create, 75 some hosts or pairs have no results or only
+some of them, 130 interrupted.")]
 pub struct FleetArgs {
     /// The hosts: names, and how ssh reaches them
     #[arg(value_name = "HOSTS.toml")]
     pub hosts: PathBuf,
-    /// The command, of any that measures, with its flags
+    /// Any measuring command, with its flags
     #[arg(value_name = "COMMAND", last = true, required = true, num_args = 1..)]
     pub command: Vec<String>,
-    /// Measure every host by itself, every pair, or one host with every other
+    /// Measure each host by itself, each pair, or one host with each other
     #[arg(long, default_value = "pairs", value_parser = words_of(&MODES))]
     pub mode: FleetMode,
     /// The host of a star [default: the first]
@@ -46,14 +46,14 @@ pub struct FleetArgs {
     /// Measure pairs from both ends
     #[arg(long)]
     pub both_ways: bool,
-    /// Most at once; none share a host [default: 1; by themselves, or under
+    /// Measurements at once; no two share a host [default: 1; by themselves, or under
     /// a scheduler, all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
     /// Copy this program and its plugins to the hosts
     #[arg(long)]
     pub push: bool,
-    /// Have a scheduler allocate the hosts, whose names are its nodes
+    /// Let a scheduler allocate the hosts; their names are its nodes
     #[arg(long, value_parser = words_of(&[("slurm", Scheduler::Slurm)]), conflicts_with = "push")]
     pub scheduler: Option<Scheduler>,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub struct FleetArgs {
     /// Print fleet.json and all figures instead of tables
     #[arg(long)]
     pub json: bool,
-    /// No progress on standard error
+    /// Print no progress to standard error
     #[arg(short, long)]
     pub quiet: bool,
 }

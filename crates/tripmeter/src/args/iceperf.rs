@@ -19,7 +19,7 @@ pub enum IceperfCommand {
     Follower(IceperfFollowerArgs),
 }
 
-/// Measure, with a follower that is started by hand
+/// Measure with a follower started by hand
 #[derive(Args)]
 #[command(after_help = "Examples:
   tripmeter iceperf follower                                in one terminal,
@@ -36,7 +36,7 @@ pub struct IceperfLeaderArgs {
         ("iceoryx-cpp-api", Technology::IceoryxCpp), ("iceoryx-c-api", Technology::IceoryxC),
         ("posix-message-queue", Technology::MessageQueue), ("unix-domain-socket", Technology::UnixDomainSocket)]))]
     pub technology: Technology,
-    /// The benchmark; iceperf never had one of throughput
+    /// The benchmark; iceperf has none for throughput
     #[arg(short = 'b', long, default_value = "all", value_parser = words_of(&[("all", Benchmark::All),
         ("latency", Benchmark::Latency), ("throughput", Benchmark::Throughput)]))]
     pub benchmark: Benchmark,

@@ -17,13 +17,13 @@ use std::path::PathBuf;
   tripmeter list presets
   tripmeter list figures --json
 
-Systems have versions, variants, settings, limits, and what is missing. Plugins
-tripmeter_<system>.so are found in the folders of the variable
-TRIPMETER_TRANSPORTS (with colons between them), in `transports` beside this
+Each system is listed with its version, variants, settings, limits, and what is
+missing. Plugins tripmeter_<system>.so are searched in the folders of the
+variable TRIPMETER_TRANSPORTS (separated by colons), in `transports` beside this
 program and beside its folder, in $XDG_DATA_HOME/tripmeter/transports, and in
-lib/tripmeter/transports beside its folder and below /usr (packages put them
-there). Of the latter five those are left out, and named, that somebody else
-can write.
+lib/tripmeter/transports beside its folder and below /usr (where packages put
+them). Of these, all but the first are skipped, with a message, if another user
+can write to them.
 
 `tripmeter run PRESET --print` prints a preset.")]
 pub struct ListArgs {
@@ -37,7 +37,7 @@ pub struct ListArgs {
     pub plugins: PluginArgs,
 }
 
-/// Get and build what systems need
+/// Install and build what systems need
 #[derive(Args)]
 #[command(after_help = "Examples:
   tripmeter install ecal
@@ -49,18 +49,17 @@ pub struct ListArgs {
   tripmeter install --all --dry-run
 
 It prints what it will do, then does it, for each system:
-1. Debian packages that are missing are installed by apt-get, as root or by sudo. Where both are
-   missing, it names the command for an administrator and stops.
-2. Python packages, pinned, go to a virtual environment in $XDG_DATA_HOME/tripmeter/python/SYSTEM
-   (or ~/.local/share/tripmeter/python/SYSTEM). Needs python3 with its module venv.
-3. The plugin is built from the project's sources, which are found beside this program or named by
-   --source: into `target/transports` there, if this program was built there, or into
-   $XDG_DATA_HOME/tripmeter/transports. Without sources, a plugin that a package of Tripmeter has put
-   into lib/tripmeter/transports is used, or the package is named. With --all, what no package has is
-   left out.
-What is there already is left alone. Systems whose libraries come as wheels or
-crates need no root. With --python only the second step is done; it prints the
-folders.
+1. Missing Debian packages are installed by apt-get, as root or by sudo. Without either, it prints
+   the command for an administrator and stops.
+2. Pinned Python packages go to a virtual environment in $XDG_DATA_HOME/tripmeter/python/SYSTEM
+   (or ~/.local/share/tripmeter/python/SYSTEM). This needs python3 with its module venv.
+3. The plugin is built from the project's sources, found beside this program or named by --source.
+   It goes into `target/transports` there, if this program was built there, or into
+   $XDG_DATA_HOME/tripmeter/transports. Without sources, a plugin from a package of Tripmeter in
+   lib/tripmeter/transports is used, or the package is named. With --all, systems that no package
+   has are left out.
+What exists already is left alone. Systems whose libraries come as wheels or
+crates need no root. --python does the second step only, and prints the folders.
 
 Exit codes: 0 good, 64 wrong usage, 69 a compiler, Python, root or the network
 is missing, 73 cannot create.")]
@@ -68,7 +67,7 @@ pub struct InstallArgs {
     /// Systems as `tripmeter list` names them, or `parquet`
     #[arg(value_name = "SYSTEM", required_unless_present = "all", conflicts_with = "all")]
     pub systems: Vec<String>,
-    /// All systems that need something
+    /// Install for all systems that need something
     #[arg(long)]
     pub all: bool,
     /// Print what would be done, and do nothing
@@ -80,12 +79,12 @@ pub struct InstallArgs {
     /// The project's sources [default: those that this program was built in]
     #[arg(long, value_name = "DIR")]
     pub source: Option<PathBuf>,
-    /// No progress on standard error
+    /// Print no progress to standard error
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// Check that a plugin keeps the contract of transports
+/// Check that a plugin fulfils the contract for transports
 #[derive(Args)]
 #[command(after_help = "Examples:
   tripmeter plugin-check build/tripmeter_example.so
@@ -94,28 +93,27 @@ pub struct InstallArgs {
   tripmeter plugin-check build/tripmeter_example.so
   tripmeter plugin-check build/tripmeter_example.so --thorough
 
-It is the suite that Tripmeter's own transports are held to. It measures what
+Tripmeter's own transports must pass the same suite. It measures everything that
 the plugin declares: every variant with each of its waits and patterns, odd and
-large payloads, several followers and publishers; proves its path; looks for
-names and processes that are left; runs two experiments at once; and asks for
-what the plugin does not declare, which must be refused. It needs neither the
-project's sources nor a compiler. Variants that cannot run here are named and
-left out.
+large payloads, several followers and publishers. It proves the path, looks for
+names and processes left behind, and runs two experiments at once. Requests that
+the plugin does not declare must be refused. It needs neither the project's
+sources nor a compiler. Variants that cannot run here are named and left out.
 
-Exit codes: 0 good, 1 the plugin does not keep the contract, 64 wrong usage,
-65 the file is no plugin, 66 it cannot be read, 69 no variant can run here,
+Exit codes: 0 good, 1 the plugin breaks the contract, 64 wrong usage,
+65 the file is not a plugin, 66 it cannot be read, 69 no variant can run here,
 73 the temporary folder cannot be written.")]
 pub struct PluginCheckArgs {
     /// The plugin: a shared library built against tripmeter_transport.h
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Measure every wait in every part too, with more payloads
+    /// Also measure every wait in every part, and more payloads
     #[arg(long)]
     pub thorough: bool,
     /// Print JSON instead of lines
     #[arg(long)]
     pub json: bool,
-    /// No progress on standard error
+    /// Print no progress to standard error
     #[arg(short, long)]
     pub quiet: bool,
 }
@@ -134,7 +132,7 @@ pub struct CompletionsArgs {
 #[command(after_help = "Examples:
   tripmeter man ~/.local/share/man/man1 && man tripmeter-ping")]
 pub struct ManArgs {
-    /// The folder; it is created if it is not there
+    /// The folder; it is created if missing
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
 }

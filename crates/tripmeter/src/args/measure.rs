@@ -12,10 +12,10 @@ use tripmeter_model::plan::{Daemons, Raw, Streams};
 use tripmeter_model::{Touch, Wait};
 
 const CODES: &str = "Exit codes: 0 good, 1 refused by --strict, 64 wrong usage, 65 wrong data, 66 no
-such file, 69 something is missing, 70 our fault, 73 cannot create, 75 some
-sub-experiments failed, a payload has no message at an offered load, messages
-were damaged (unless --allow-damage) or all were lost (unless --allow-loss), or
-a transport that was named is missing (the rest is there), 130 interrupted.";
+such file, 69 something is missing, 70 our fault, 73 cannot create, 75 the
+results are partial: some sub-experiments failed, a payload has no message at an
+offered load, messages were damaged (unless --allow-damage) or all were lost
+(unless --allow-loss), or a named transport is missing; 130 interrupted.";
 
 /// Formats examples for the help.
 macro_rules! examples {
@@ -83,22 +83,22 @@ pub struct RunArgs {
     /// The experiment; see `tripmeter list presets`
     #[arg(value_name = "PRESET|FILE")]
     pub experiment: Option<String>,
-    /// Measure these transports only
+    /// Measure only these transports
     ///
-    /// Its sub-experiments of these are kept; others of the list are measured with its settings.
+    /// The experiment's sub-experiments of these are kept; others in the list are measured with its settings.
     #[arg(long, value_name = "LIST")]
     pub only: Vec<String>,
     /// Measure what is missing in a results folder
     ///
-    /// Any run that was killed or interrupted, or of which a sub-experiment failed. Its plan holds; payloads that were
-    /// finished stay as they are. Its other hosts, and settings that name a file or a host, are given again (--to, --push,
-    /// --setting): the folder may be of somebody else.
+    /// This continues a run that was killed or interrupted, or in which a sub-experiment failed. Its plan stays;
+    /// payloads that finished are not measured again. For safety, give its other hosts, and settings that name a file
+    /// or a host, again (--to, --push, --setting): somebody else may have made the folder.
     #[arg(long, value_name = "DIR", conflicts_with_all = of_a_plan())]
     pub resume: Option<PathBuf>,
-    /// The recording of results of `tripmeter replay` that are resumed; once for each of several files
+    /// Recording of the resumed results of `tripmeter replay`; repeat it for several files
     #[arg(long, value_name = "FILE", requires = "resume", hide_short_help = true)]
     pub recording: Vec<PathBuf>,
-    /// A setting of results that are resumed, which may name a file or a host; each is given again
+    /// Setting of the resumed results that names a file or a host; repeat it for each
     #[arg(long, value_name = "SYSTEM?NAME=VALUE", requires = "resume", hide_short_help = true)]
     pub setting: Vec<String>,
     #[command(flatten)]
@@ -124,13 +124,13 @@ pub struct PingArgs {
     pub transports: TransportArgs,
     /// Round trips per second [default: closed loop]
     ///
-    /// Several rates make a trial each.
+    /// Each of several rates is a trial of its own.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub rate: Option<String>,
     /// Receivers of every message, up to 64 [default: 1]
     #[arg(long, value_name = "N")]
     pub followers: Option<u32>,
-    /// Measure latency one way too
+    /// Also measure one-way latency
     #[arg(long)]
     pub one_way: bool,
     #[command(flatten)]
@@ -141,7 +141,7 @@ pub struct PingArgs {
     pub running: RunningArgs,
 }
 
-/// Measure latency one way, published at a rate (pattern channel)
+/// Measure one-way latency of messages published at a rate (pattern channel)
 #[derive(Args)]
 #[command(after_help = examples!("tripmeter publish uds shm --topics 4 --rate 1000" "tripmeter publish shm --followers 8"))]
 #[command(after_long_help = with_codes(examples!(
@@ -156,7 +156,7 @@ pub struct PublishArgs {
     pub transports: TransportArgs,
     /// Messages per second of each publisher [default: 1000]
     ///
-    /// Several rates make a trial each.
+    /// Each of several rates is a trial of its own.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub rate: Option<String>,
     /// Topics, each with a publishing thread [default: 1]
@@ -172,7 +172,7 @@ pub struct PublishArgs {
     pub duration: Option<f64>,
     /// Publishers of one topic [default: 1]
     ///
-    /// Each has a link and a thread of its own.
+    /// Each publisher has its own link and thread.
     #[arg(long, value_name = "N")]
     pub publishers: Option<u32>,
     /// Subscribers, up to 512 [default: 1]
@@ -201,15 +201,15 @@ pub struct CallArgs {
     pub transports: TransportArgs,
     /// Calls per second of each client [default: closed loop]
     ///
-    /// Several rates make a trial each.
+    /// Each of several rates is a trial of its own.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub rate: Option<String>,
     /// Clients in parallel [default: 1]
     ///
-    /// Several numbers make a sub-experiment each.
+    /// Each of several numbers is a sub-experiment of its own.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub clients: Option<String>,
-    /// Measure latency of requests one way too
+    /// Also measure one-way latency of requests
     #[arg(long)]
     pub one_way: bool,
     #[command(flatten)]
@@ -236,7 +236,7 @@ pub struct ThroughputArgs {
     pub transports: TransportArgs,
     /// Messages per second, or max [default: max]
     ///
-    /// Several rates make a trial each.
+    /// Each of several rates is a trial of its own.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub rate: Option<String>,
     /// Find the highest rate with this loss: 0, 0.5%
@@ -248,9 +248,9 @@ pub struct ThroughputArgs {
     /// Receivers of every message, up to 64 [default: 1]
     #[arg(long, value_name = "N")]
     pub followers: Option<u32>,
-    /// Measure latency one way too
+    /// Also measure one-way latency
     ///
-    /// It costs a clock reading per message.
+    /// This costs a clock reading per message.
     #[arg(long)]
     pub one_way: bool,
     #[command(flatten)]
@@ -267,7 +267,7 @@ pub fn hidden(argument: Arg, flags: &[&str]) -> Arg {
     if is_hidden { argument.hide(true) } else { argument }
 }
 
-/// Publish a recording again, at its times and sizes
+/// Publish a recording again, with its times and sizes
 #[derive(Args)]
 #[command(mut_args = |argument| hidden(argument, &["payloads", "samples"]))]
 #[command(after_help = examples!("tripmeter replay drive.mcap uds shm" "tripmeter replay drive.mcap grpc --as-calls"))]
@@ -280,18 +280,18 @@ pub fn hidden(argument: Arg, flags: &[&str]) -> Arg {
 pub struct ReplayArgs {
     /// The recording, in MCAP as ROS 2 and Foxglove write it
     ///
-    /// A file .mcap, also .mcap.zstd and .mcap.gz, or a folder of rosbag2. Several files are played as one, by the times of
-    /// their messages: words after the first that end so are files too.
+    /// A file .mcap, .mcap.zstd or .mcap.gz, or a folder of rosbag2. Several files are played as one, ordered by the
+    /// times of their messages: further words with these endings are files too.
     #[arg(value_name = "FILE.mcap|FOLDER")]
     pub recording: PathBuf,
     #[command(flatten)]
     pub transports: TransportArgs,
-    /// Play it so many times faster [default: 1]
+    /// Play it N times faster [default: 1]
     ///
-    /// 0.001 to 1000.
+    /// From 0.001 to 1000.
     #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
     pub speed: Option<f64>,
-    /// Play these topics only: /imu,/camera
+    /// Play only these topics: /imu,/camera
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub topics: Vec<String>,
     /// Play it from this second after its first message [default: 0]
@@ -300,10 +300,10 @@ pub struct ReplayArgs {
     /// Play it until this second after its first message [default: its end]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub until: Option<f64>,
-    /// Make a call of each message; each topic is a client
+    /// Send each message as a call; each topic is a client
     #[arg(long)]
     pub as_calls: bool,
-    /// Measure latency of requests one way too
+    /// Also measure one-way latency of requests
     #[arg(long, requires = "as_calls")]
     pub one_way: bool,
     /// Subscribers, up to 512 [default: 1]
@@ -373,13 +373,13 @@ pub struct TransportArgs {
 /// Messages in bursts.
 #[derive(Args, Clone, Default)]
 pub struct BurstArgs {
-    /// Send bursts of so many messages
+    /// Send messages in bursts of N
     ///
-    /// Several numbers make a trial each, after the rates. All messages of a burst are due when it begins. The bursts of all
-    /// topics and clients begin together; under `throughput` they are sent one after the other.
+    /// Each of several numbers is a trial of its own, after the rates. All messages of a burst are due when it begins.
+    /// The bursts of all topics and clients begin together; under `throughput` they are sent one after the other.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub demand: Option<String>,
-    /// Milliseconds from the begin of a burst to the begin of the next [default: 5]
+    /// Milliseconds from the start of one burst to the next [default: 5]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, hide_short_help = true)]
     pub recovery: Option<String>,
 }
@@ -387,7 +387,7 @@ pub struct BurstArgs {
 /// The cores of both sides.
 #[derive(Args, Clone, Default)]
 pub struct CpusArgs {
-    /// CPUs that both processes are confined to, as 0-2; the kernel chooses
+    /// Confine both processes to these CPUs, e.g. 0-2; the kernel chooses among them
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, hide_short_help = true)]
     pub cpus: Option<String>,
 }
@@ -395,22 +395,22 @@ pub struct CpusArgs {
 /// Other hosts.
 #[derive(Args, Clone, Default)]
 pub struct HostsArgs {
-    /// Run a follower on another host, as ssh takes it; one for each
+    /// Run a follower on another host, named as for ssh; repeat it for several
     ///
-    /// The control channel goes through `ssh`, which asks nothing: keys and ~/.ssh/config must do. The same tripmeter must
-    /// be there.
+    /// The control channel uses `ssh` without a password prompt, so keys or ~/.ssh/config must suffice. The same
+    /// tripmeter must be installed there.
     #[arg(long, value_name = "[USER@]HOST", hide_short_help = true)]
     pub to: Vec<String>,
-    /// Our address or interface that those hosts reach [default: as ssh]
+    /// Address or interface here that the hosts reach [default: as ssh]
     #[arg(long, value_name = "ADDRESS|NAME", requires = "to", hide_short_help = true)]
     pub interface: Option<String>,
-    /// The same there: one for all hosts, or one for each [default: as ssh]
+    /// Address or interface there: one for all hosts, or one for each [default: as ssh]
     #[arg(long, value_name = "ADDRESS|NAME", requires = "to", hide_short_help = true)]
     pub to_interface: Vec<String>,
-    /// Copy this program and the plugins that are needed to a cache folder there, if they are missing
+    /// Copy this program and the needed plugins to a cache folder there, if missing
     #[arg(long, requires = "to", hide_short_help = true)]
     pub push: bool,
-    /// Microseconds that the clocks may be apart for latencies one way [default: 100]
+    /// Largest clock error, in microseconds, at which one-way latencies are reported [default: 100]
     #[arg(long, value_name = "US", requires = "to", allow_negative_numbers = true, hide_short_help = true)]
     pub max_clock_error: Option<f64>,
 }
@@ -425,30 +425,30 @@ pub struct MeasuringArgs {
     pub payloads: Option<String>,
     /// Samples per payload
     ///
-    /// Round trips; messages of each topic; calls of each client.
+    /// That is, round trips, messages per topic, or calls per client.
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
     pub samples: Option<u64>,
     /// Wait by poll, block or callback
     #[arg(long, hide_possible_values = true, value_parser = words::<Wait>(&["poll", "block", "callback"]))]
     pub wait: Option<Wait>,
-    /// Touch the payload behind the 16-byte header: nothing, its first cache line, or all of it
+    /// Write and read nothing, the first cache line or all of the payload behind the 16-byte header
     #[arg(long, value_parser = words::<Touch>(&["none", "header", "full"]), hide_short_help = true)]
     pub touch: Option<Touch>,
-    /// Schedule both processes as any program (other), or in real time: fifo:1 to fifo:98 [default: other]
+    /// Scheduling of both processes: normal (other) or real time (fifo:1 to fifo:98) [default: other]
     #[arg(long, value_name = "CLASS", hide_short_help = true)]
     pub sched: Option<Sched>,
-    /// Disturb the measurement: cpu:N busy threads, memory, network, several by comma; or none
+    /// Disturb the measurement by load: cpu:N (N busy threads), memory, network, several by comma; or none
     ///
-    /// Each --load makes a sub-experiment: `--load none --load cpu:1` compares rest and load.
+    /// Each --load makes its own sub-experiment: `--load none --load cpu:1` compares rest and load.
     #[arg(long, value_name = "LIST", hide_short_help = true)]
     pub load: Vec<BackgroundLoad>,
-    /// Messages before the samples, not counted [default: 1000 or a tenth of the samples, whichever is less]
+    /// Uncounted messages before the samples [default: 1000 or a tenth of the samples, whichever is less]
     #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
     pub warmup: Option<u64>,
-    /// Longest time of one payload, by the clock; a warm-up takes a fifth of it at most
+    /// Time limit of each payload in seconds; the warm-up may use a fifth of it
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, hide_short_help = true)]
     pub time_cap: Option<f64>,
-    /// Time without an answer after which a message is lost, or a call timed out [default: 1, of calls 3]
+    /// Seconds without an answer after which a message is lost or a call times out [default: 1; calls: 3]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, hide_short_help = true)]
     pub loss_timeout: Option<f64>,
     /// The leader's CPU, or `none` to leave it to the kernel [default: apart from the follower's]
@@ -457,25 +457,26 @@ pub struct MeasuringArgs {
     /// The CPU of the followers, or `none`
     #[arg(long, value_name = "CPU", hide_short_help = true)]
     pub follower_cpu: Option<Cpu>,
-    /// Attempts at a payload whose core-to-core probe changes: 1 to 3 [default: 3]
+    /// Attempts at a payload if the core-to-core latency changes meanwhile: 1 to 3 [default: 3]
     #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
     pub attempts: Option<u32>,
-    /// Do not look for hiccups before and after, which keeps all CPUs busy for 0.2 to 1 s
+    /// Skip the hiccup checks before and after, which keep all CPUs busy for 0.2 to 1 s
     #[arg(long, hide_short_help = true)]
     pub no_spin: bool,
     /// Seed of the random order
     #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
     pub seed: Option<u64>,
-    /// Files of every sample: samples, parquet, eprosima (of round trips), several by comma; or none [default: samples]
+    /// Formats of the files with all samples: samples, parquet, eprosima (round trips only), several by comma; or none
+    /// [default: samples]
     #[arg(long, value_name = "LIST", hide_short_help = true)]
     pub raw: Option<Raw>,
-    /// Keep samples of the newest rounds only; figures and histograms of all are kept
+    /// Keep samples of only the newest N rounds; figures and histograms of all rounds are kept
     #[arg(long, value_name = "ROUNDS", allow_negative_numbers = true, hide_short_help = true)]
     pub keep_samples: Option<u32>,
-    /// Topics and clients with figures of their own: the first 16 and the slowest, or all [default: few]
+    /// Topics and clients that get their own figures: few (the first 16 and the slowest) or all [default: few]
     #[arg(long, value_parser = words_of(&[("few", Streams::Few), ("all", Streams::All)]), hide_short_help = true)]
     pub streams: Option<Streams>,
-    /// Start daemons that are not running (and stop them), or require that they run
+    /// Start daemons that are not running (and stop them afterwards), or require that they run
     #[arg(long, value_parser = words_of(&[("start", Daemons::Start), ("require", Daemons::Require)]), hide_short_help = true)]
     pub daemons: Option<Daemons>,
     #[command(flatten)]
@@ -485,29 +486,29 @@ pub struct MeasuringArgs {
 /// What every measuring command but `ab` has.
 #[derive(Args)]
 pub struct RunningArgs {
-    /// Repeat everything
+    /// Number of rounds (each repeats the whole experiment)
     ///
-    /// Each round has fresh processes and a random order.
+    /// Each round uses fresh processes and a random order.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub rounds: Option<u32>,
-    /// Repeat everything for so long: 90s, 10m, 24h
+    /// Repeat everything for this time: 90s, 10m, 24h
     ///
-    /// No round begins after it. There are 10080 rounds at most, and 100000 trials: short ones wait for each other.
+    /// No round begins later. Limits are 10080 rounds and 100000 trials; short rounds are spaced out.
     #[arg(long = "for", id = "repeat_for", value_name = "TIME", value_parser = seconds, conflicts_with = "rounds",
         allow_hyphen_values = true, hide_short_help = true)]
     pub repeat_for: Option<f64>,
-    /// Do not measure the floor, our own shared memory, beside the others
+    /// Do not measure the floor (our own shared memory) beside the others
     #[arg(long, hide_short_help = true)]
     pub no_floor: bool,
-    /// A profile in the system's own format, for every transport that has a setting `profile`
+    /// Profile in the system's own format, for all transports with a setting `profile`
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub profile: Option<PathBuf>,
     #[command(flatten)]
     pub allowed: AllowedArgs,
-    /// Measure nothing where `tripmeter doctor` warns or fails; the exit code is 1 then
+    /// If `tripmeter doctor` warns or fails, measure nothing and exit with code 1
     #[arg(long, conflicts_with = "no_spin", hide_short_help = true)]
     pub strict: bool,
-    /// Print the experiment file, measure nothing
+    /// Print the experiment file and exit
     ///
     /// `tripmeter run FILE` runs it.
     #[arg(long)]
@@ -543,10 +544,10 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// What is no failure of a run.
 #[derive(Args, Clone, Copy, Default)]
 pub struct AllowedArgs {
-    /// All messages of a payload may be lost: the exit code stays 0
+    /// Exit with code 0 even if all messages of a payload are lost
     #[arg(long, hide_short_help = true)]
     pub allow_loss: bool,
-    /// Messages may be damaged: the exit code stays 0, and no results are left out
+    /// Exit with code 0, and use the results, even if messages are damaged
     #[arg(long, hide_short_help = true)]
     pub allow_damage: bool,
 }
@@ -560,9 +561,9 @@ pub struct OutputArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
-    /// No progress on standard error
+    /// Print no progress to standard error
     ///
-    /// Without `-o` or `--json`, the last line of standard output is the results folder.
+    /// Without `-o` or `--json`, the last line on standard output names the results folder.
     #[arg(short, long)]
     pub quiet: bool,
     /// Do not write report.html into the results folder
@@ -584,7 +585,7 @@ pub struct ShownArgs {
     /// Print confidence intervals at 95 % below the figures
     #[arg(long)]
     pub intervals: bool,
-    /// Print every note, not one line for each kind
+    /// Print every note instead of one line per kind
     #[arg(long)]
     pub notes: bool,
     /// Print what the columns mean
@@ -595,7 +596,7 @@ pub struct ShownArgs {
 /// Transports that do not come with the program.
 #[derive(Args, Default)]
 pub struct PluginArgs {
-    /// A transport of your own: a shared library built against tripmeter_transport.h; may be repeated
+    /// Your own transport, a shared library built against tripmeter_transport.h; may be repeated
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub plugin: Vec<PathBuf>,
 }

@@ -65,11 +65,11 @@ pub struct ShowArgs {
   tripmeter report results/2026-01-31_12-00-00 --limits limits.csv
   tripmeter report results/monday results/tuesday -o report.html
 
-The page is one file that works from disk and asks nothing of any server.
-Several folders are compared, and the first is the reference. Commands that
-measure write the same page into their results folder (--no-report leaves it
-out). With --limits it shows what `tripmeter check` finds; the exit code does
-not depend on it. The page of an `ab` has the verdicts of its ab.json.
+The page is one file that works from disk and contacts no server. Several
+folders are compared with the first, the reference. Measuring commands write the
+same page into their results folder, unless --no-report is given. With --limits,
+the page shows what `tripmeter check` finds, without effect on the exit code.
+The page of an `ab` has the verdicts of its ab.json.
 
 Exit codes: 0 good, 64 wrong usage, 65 wrong data, 66 no such folder, 73 cannot
 create.")]
@@ -80,7 +80,7 @@ pub struct ReportArgs {
     /// The file, - for standard output [default: `report.html` in the results folder]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Limits to check the results against, as `tripmeter limits` writes them
+    /// Limits to check the results against, as written by `tripmeter limits`
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
 }
@@ -118,8 +118,8 @@ pub enum ExportFormat {
 
 csv, json and markdown are tables, by default `figures`: every figure by its
 address. Several folders or tables make one JSON array of objects with
-`folder`, `table` and `blocks`. CSV is of one table of one folder, or of
-`figures` of several folders, which has a column `folder` then.
+`folder`, `table` and `blocks`. CSV is one table of one folder, or `figures` of
+several folders with a column `folder`.
 
 For other programs (docs/formats.md, docs/ci.md):
   junit        JUnit XML: a suite for each sub-experiment; a test case for each
@@ -142,13 +142,13 @@ rtt_half or response; the payload or sub-experiment ends it:
   ..._cost_BYTES        what does speed cost in CPU time?
   loss, verdicts        what was lost; folders against the first
 and for patterns channel, rpc and log, as AimRT publishes them:
-  channel_latency_by_size...     average latency one way (service time) over payloads
+  channel_latency_by_size...     average one-way latency (service time) over payloads
   channel_latency_by_topics...   the same over numbers of topics
   rpc_latency_by_size...         average round trip (service time) over payloads
   rpc_latency_by_clients...      the same over numbers of clients
   rpc_qps_by_size...             calls per second in a closed loop over payloads
   log_latency_by_size            average time of a call of the logger over payloads (logarithmic)
-Of several rounds they show medians, from six on with their intervals.
+For several rounds they show medians, from six rounds on with intervals.
 Measuring commands draw AimRT's plots into `plots` in their results folder
 where the table `aimrt` is printed.
 
@@ -173,12 +173,12 @@ pub struct ExportArgs {
     /// Tables [default: figures]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = words_of(&TABLES))]
     pub tables: Vec<TableKind>,
-    /// junit, github: the verdict that `check`, `compare`, `history` or `ab` printed with --json
+    /// For junit and github: the verdict printed by `check`, `compare`, `history` or `ab` with --json
     #[arg(long, value_name = "FILE")]
     pub verdict: Option<PathBuf>,
     #[command(flatten)]
     pub sorting: SortArgs,
-    /// Draw charts on a logarithmic axis, if none of their values is 0 or less
+    /// Draw charts on a logarithmic axis if all their values are above 0
     #[arg(long)]
     pub log: bool,
 }

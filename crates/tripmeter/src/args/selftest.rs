@@ -10,32 +10,32 @@ use tripmeter_engine::bare::BarePath;
   tripmeter selftest --full -o DIR     the campaign; the same command continues it
   tripmeter selftest --full -o DIR --comparisons 3
 
-It compares `uds` and `shm` with themselves by `tripmeter ab` and counts wrong
-verdicts; compares `uds` with a `uds` whose follower spins a tenth of the
-median before each answer, and counts how often that is called; measures bare
-loops of its own beside both; and looks for stalls and losses that it injects.
-docs/accuracy.md says what is required.
+It compares `uds` and `shm` with themselves by `tripmeter ab`, and counts false
+alarms. It compares `uds` with a `uds` whose follower delays each answer by a
+tenth of the median, and counts how often this is detected. It measures its own
+bare loops beside both, and checks that stalls and losses that it injects are
+found. docs/accuracy.md says what is required.
 
-Exit codes: 0 all good, 1 something is not as required, 64 wrong usage, 65 the
+Exit codes: 0 all good, 1 a requirement is not met, 64 wrong usage, 65 the
 folder is of another campaign, 70 our fault, 73 cannot create, 75 comparisons
 failed, or both sides share a CPU, 130 interrupted.")]
 pub struct SelftestArgs {
-    /// The whole campaign: 100 comparisons with themselves of each, and 150 with an injected delay
+    /// The whole campaign: 100 comparisons of each transport with itself, and 150 with an injected delay
     #[arg(long, requires = "output")]
     pub full: bool,
-    /// So many comparisons of each kind, instead of the numbers of the form chosen
+    /// Number of comparisons of each kind
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub comparisons: Option<u32>,
-    /// Seed of the first comparison; the others have the next ones [default: 1]
+    /// Seed of the first comparison; the others use the following ones [default: 1]
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true, value_parser = clap::value_parser!(u64).range(..=u64::from(u32::MAX)))]
     pub seed: u64,
-    /// The folder of results; needed with --full; otherwise a temporary one that is removed
+    /// Results folder, required with --full [default: a temporary one that is removed]
     #[arg(short, long, value_name = "DIR", value_parser = text_path())]
     pub output: Option<PathBuf>,
     /// Print the results as JSON instead of a page
     #[arg(long)]
     pub json: bool,
-    /// No progress on standard error
+    /// Print no progress to standard error
     #[arg(short, long)]
     pub quiet: bool,
 }

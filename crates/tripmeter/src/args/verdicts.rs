@@ -19,11 +19,11 @@ use tripmeter_analysis::flags::{ChangeArgs, FiguresArgs, Share, number_or_percen
   tripmeter check results/2026-01-31_12-00-00/round-02 --limits limits.csv --json
   tripmeter check results/monday --limits limits.csv --family-wise clean_runs
 
-Of several rounds the median counts, of a loss all messages. A figure that has a
-limit and was not measured fails, and so does a sub-experiment that failed, was
-interrupted, had damaged messages, went another way than it claims, or missed a
-rate that has no limit of its own. A percentile of too few samples for an upper
-bound is inconclusive.
+Over several rounds the median counts; for losses, all messages. A figure with a
+limit that was not measured fails. So does a sub-experiment that failed, was
+interrupted, had damaged messages, failed its path proof, or missed a rate that
+has no limit of its own. A percentile with too few samples for an upper bound is
+inconclusive.
 
 Exit codes: 0 all passed, 1 to 63 number of sub-experiments that failed (63 at
 most), 64 wrong usage, 65 wrong data or nothing to check, 66 no such file.")]
@@ -34,13 +34,13 @@ pub struct CheckArgs {
     /// Limits, as `tripmeter limits` writes them
     #[arg(long, value_name = "FILE")]
     pub limits: PathBuf,
-    /// Fail what is inconclusive, and what only one side has: limits, or sub-experiments
+    /// Also fail what is inconclusive, and limits or sub-experiments that only one side has
     #[arg(long)]
     pub strict: bool,
-    /// Loosen the limits: at most 5 % of runs as in DIR fail
+    /// Loosen the limits so that at most 5 % of runs like those in DIR fail
     ///
-    /// A limit that is the 99th percentile of a figure is broken by 1 % of clean runs, so of hundreds of limits one
-    /// is broken by most. Needs 19 runs for each kind of figure that has limits.
+    /// A limit that is the 99th percentile of a figure fails 1 % of clean runs, so most runs break one of hundreds of
+    /// limits. This needs 19 runs for each kind of figure that has limits.
     #[arg(long, value_name = "DIR")]
     pub family_wise: Option<PathBuf>,
     /// Do not fail on damaged messages
@@ -68,12 +68,12 @@ pub struct CheckArgs {
   tripmeter limits --runs 200 --of iceperf -o limits.csv
 
 Each DIR is a results folder or a folder of results folders. Every round is a
-run. A limit is the percentile of a figure over the runs, of what is better if
-there is more the one as far from the other end.
+run. A limit is the chosen percentile over the runs; for figures where higher is
+better, the opposite percentile (1 for 99).
 
-With --runs, makes the runs first, in a folder beside FILE or the one named by
---runs-dir. What is finished there is not run again: the same command continues
-after an interruption or a kill.
+--runs makes the runs first, in a folder beside FILE or in --runs-dir. Finished
+runs there are kept, so the same command continues after an interruption or a
+kill.
 
 Exit codes: 0 good, 64 wrong usage, 65 wrong data, 66 no such folder, 73 cannot
 create, 75 a sub-experiment failed in some runs (limits are made from the
@@ -96,15 +96,15 @@ pub struct LimitsArgs {
     /// The experiment of these runs [default: quick]
     #[arg(long, value_name = "PRESET|FILE", requires = "runs")]
     pub of: Option<String>,
-    /// Where these runs are [default: FILE without ending, and `_runs`]
+    /// Folder for these runs [default: FILE without its ending, plus `_runs`]
     #[arg(long, value_name = "DIR", requires = "runs", value_parser = text_path())]
     pub runs_dir: Option<PathBuf>,
-    /// Use runs with damaged messages too
+    /// Also use runs with damaged messages
     #[arg(long)]
     pub allow_damage: bool,
     #[command(flatten)]
     pub sorting: SortArgs,
-    /// Print no progress
+    /// Print no progress to standard error
     #[arg(short, long)]
     pub quiet: bool,
     #[command(flatten)]
@@ -130,24 +130,25 @@ impl LimitsArgs {
   tripmeter compare results/monday results/tuesday --threshold 5% --all
   tripmeter compare results/monday results/tuesday --figures cpu_share --json
 
-Method ranks, the usual one where both have 4 rounds or more: of each round only
-its figures count, and the ratio new / old has an exact interval (Mann and
+Method ranks, the default if both have 4 rounds or more, uses the figures of
+each round; the ratio new / old has an exact confidence interval (Mann and
 Whitney's). Regressed if it lies above 1 + margin, improved if below 1 - margin,
-equivalent if between both, else inconclusive; of rates the other way round. Of
-losses the share of each round is compared; a note names what their median does
-not show. At most 5 % of the changes called are expected to be wrong. What differed between the times of both folders
-counts as a change; `tripmeter ab` has no such times.
+equivalent if between both, else inconclusive; for rates the other way round.
+Losses are compared by the share of each round; a note names those that their
+median does not show. Of the changes reported, at most 5 % are expected to be
+false alarms. What changed on the machine between both measurements counts as a
+change too; `tripmeter ab` avoids that.
 
-Method threshold: fails if new > old * (1 + threshold), of rates if
-new < old / (1 + threshold). Of several rounds the median counts.
+Method threshold fails if new > old * (1 + threshold), for rates if
+new < old / (1 + threshold). Over several rounds the median counts.
 
-A figure of the old results that the new ones lack fails, and so does a missed
-rate that is not compared itself. What only the new results have is named, and
-fails with --strict, as does a percentile with too few samples (threshold).
+A figure that the new results lack fails. So does a missed rate, unless rates
+are compared. Figures that only the new results have are named, and fail with
+--strict, as does a percentile with too few samples (method threshold).
 
 Exit codes: 0 nothing failed or regressed, 1 something did, 64 wrong usage, 65
 wrong data or nothing to compare, 66 no such folder, 73 cannot create, 75 rounds
-failed (method ranks; the verdicts are of the others).")]
+failed (method ranks; the verdicts use the others).")]
 pub struct CompareArgs {
     /// Results folder to compare with
     #[arg(value_name = "OLD")]
@@ -158,7 +159,7 @@ pub struct CompareArgs {
     /// Method ranks: ignore changes up to this share [default: 2%]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub margin: Option<Share>,
-    /// Method threshold: let pass so much more [default: 10%]
+    /// Method threshold: allow this much increase [default: 10%]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true, value_parser = threshold)]
     pub threshold: Option<f64>,
     /// How to judge [default: ranks if both have 2 rounds or more]
@@ -166,7 +167,7 @@ pub struct CompareArgs {
     pub method: Option<Method>,
     #[command(flatten)]
     pub figures: FiguresArgs,
-    /// Fail what only the new results have; with method threshold, also what is inconclusive
+    /// Also fail what only the new results have and, with method threshold, what is inconclusive
     #[arg(long)]
     pub strict: bool,
     /// Do not fail on damaged messages
@@ -180,7 +181,7 @@ pub struct CompareArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Draw each figure over payloads into this folder
+    /// Plot each figure over payloads into this folder
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
     #[command(flatten)]
@@ -213,17 +214,17 @@ fn threshold(text: &str) -> Result<f64, String> {
   tripmeter history results --fail-on-change --known 2026-01-31_12-00-00
 
 Experiments are the results folders in DIR, by date and time in their names;
-those named otherwise come last. Of several rounds the median counts.
+folders with other names come last. Over several rounds the median counts.
 
-Steps are change points as Apache Otava finds them (E-divisive, p 0.001) with
-three experiments before and from them on at least; slow drifts are over ten
-experiments or more. In fewer, none can be seen, and that is said. Nothing is
-compared across a change of the machine or its settings. With :SUB a mark is of
-that sub-experiment only.
+Steps are change points as found by Apache Otava (E-divisive, p 0.001), with at
+least three experiments before and three after; slow drifts take at least ten
+experiments. With fewer, a line says that none can be detected. Nothing is
+compared across a change of the machine or its settings. With :SUB, a mark
+applies to that sub-experiment only.
 
-With --plots, draws for each figure <sub-experiment>/<figure>_by_run over the
-experiments, a line for each payload, and <figure>_by_payload over payloads, a
-line for each experiment, both with their limits.
+--plots draws each figure twice, with limits: <sub-experiment>/<figure>_by_run
+over the experiments, with a line for each payload, and <figure>_by_payload over
+payloads, with a line for each experiment.
 
 Exit codes: 0 good, 1 a step or drift that is not marked as known (with
 --fail-on-change), 64 wrong usage, 65 wrong data or no figures, 66 no such file,
@@ -235,7 +236,7 @@ pub struct HistoryArgs {
     /// Limits to draw beside the results
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
-    /// Draw each figure into this folder
+    /// Plot each figure into this folder
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
     /// Write trends of all figures as one HTML page
@@ -250,7 +251,7 @@ pub struct HistoryArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Use results with damaged messages too
+    /// Also use results with damaged messages
     #[arg(long)]
     pub allow_damage: bool,
     #[command(flatten)]

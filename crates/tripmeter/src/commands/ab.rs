@@ -106,7 +106,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let made = found.json(&asked, &pace.so_far());
     found.write(&folder, &made)?;
     if manifest.status == RunStatus::Interrupted && !args.output.quiet {
-        output::say(&format!("stopped; the same command with -o '{}' goes on", folder.path().display()));
+        output::say(&format!("stopped; the same command with -o '{}' continues", folder.path().display()));
     }
     for why in found.missed_rates() {
         output::say(&format!("tripmeter: {why}"));
@@ -126,7 +126,7 @@ fn measure(
     let quiet = asked.args.output.quiet;
     let (folder, locked) = (OnceCell::new(), OnceCell::new());
     if let Some(begun) = options.begun.as_ref().filter(|_| !quiet) {
-        output::say(&format!("going on after {} rounds that were measured before", begun.rounds()));
+        output::say(&format!("continuing after {} rounds that were measured before", begun.rounds()));
     }
     let mut progress = Progress::new(plan, ProgressView::of(quiet, asked.args.live), &options.stop);
     let mut watch = |event: &Event<'_>| {
@@ -196,7 +196,8 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> R
         let mut found = made.sub_experiments.drain(..);
         let (Some(mut sub), None) = (found.next(), found.next()) else {
             let text = format!(
-                "'{written}' stands for several transports or loads, and a side is one; name its variant, and one --load"
+                "'{written}' matches several transports or loads, but a side must be one; name its variant, and one \
+                 --load"
             );
             return Err(CliError::new(exit::USAGE, text));
         };
@@ -208,7 +209,7 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> R
         plan.get_or_insert(made);
     }
     if sides[0].wait != sides[1].wait && !args.output.quiet {
-        output::say(&format!("note: A waits by {}, B by {}; --wait sets both", sides[0].wait, sides[1].wait));
+        output::say(&format!("note: A waits by {}, but B by {}; --wait sets both", sides[0].wait, sides[1].wait));
     }
     let mut plan = plan.expect("both sides were planned");
     plan.source = SOURCE.to_owned();
@@ -233,13 +234,11 @@ fn recording(args: &AbArgs, stop: &AtomicBool) -> Result<Option<Opened>, CliErro
     let usage = |text| Err(CliError::new(exit::USAGE, text));
     match args.workload.command() {
         AbPattern::Replay if !has_file => usage("--pattern replay needs a recording (--recording FILE)"),
-        pattern if has_file && pattern != AbPattern::Replay => {
-            usage("--recording is of --pattern replay; leave it out, or name that")
-        }
+        pattern if has_file && pattern != AbPattern::Replay => usage("--recording requires --pattern replay"),
         AbPattern::Replay | AbPattern::Publish if experiment.is_recorded() => {
             recording::open(&experiment, stop, args.output.quiet).map(Some)
         }
-        _ if has_topics => usage("--topic is of --pattern publish; leave it out, or name that"),
+        _ if has_topics => usage("--topic requires --pattern publish"),
         _ => Ok(None),
     }
 }
@@ -254,7 +253,8 @@ fn in_its_folder(args: &AbArgs, side: usize, sub: &SubExperiment, registry: &Reg
     }
     let (system, folder, flag) = (&sub.transport.system, folder.display(), ["-a", "-b"][side]);
     let text = format!(
-        "'{folder}' has no plugin 'tripmeter_{system}.so', so {} would be another; name its folder (--transports{flag})",
+        "'{folder}' has no plugin 'tripmeter_{system}.so', so {} would use another; name its folder \
+         (--transports{flag})",
         SIDES[side].to_uppercase()
     );
     Err(CliError::new(exit::NO_INPUT, text))
@@ -268,14 +268,14 @@ fn first_rounds(args: &AbArgs, comparisons: u64) -> Result<u32, CliError> {
     let Some(rounds) = args.rounds else { return Ok(fewest_of_all.max(FIRST_ROUNDS) as u32) };
     if !(fewest..=MOST_PAIRS).contains(&rounds.into()) {
         let text = format!(
-            "--rounds {rounds} is not {fewest} to {MOST_PAIRS}: fewer than {fewest} pairs have no interval at 95 %"
+            "--rounds {rounds} is outside {fewest} to {MOST_PAIRS}; fewer than {fewest} pairs give no 95 % interval"
         );
         return Err(CliError::new(exit::USAGE, text));
     }
     if u64::from(rounds) < fewest_of_all && !args.output.quiet {
         output::say(&format!(
-            "note: a single change among {comparisons} comparisons is seen from {fewest_of_all} rounds on; name more, or \
-             fewer payloads"
+            "note: a single change among {comparisons} comparisons can be detected only with {fewest_of_all} rounds or \
+             more; use more rounds, or fewer payloads"
         ));
     }
     Ok(rounds)

@@ -24,12 +24,12 @@ pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
     let results = open(&args.folder, args.allow_damage)?;
     if results.is_running() {
         let folder = args.folder.display();
-        output::say(&format!("note: '{folder}' is being measured, or was killed: figures are of what is there"));
+        output::say(&format!("note: '{folder}' is being measured, or was killed: figures use what is there"));
     }
     let checked = ResultsCheck::new(&limits, &results);
     if checked.checked.is_empty() {
         let (file, folder, names) = (args.limits.display(), args.folder.display(), checked.without_limits.join(", "));
-        let text = format!("nothing to check: '{file}' has no limits for any sub-experiment in '{folder}': {names}");
+        let text = format!("nothing to check: '{file}' has no limits for the sub-experiments in '{folder}': {names}");
         return Err(CliError::new(exit::DATA, text));
     }
     let code = exit_code(&checked, args.strict);
@@ -52,7 +52,7 @@ pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
 pub fn limits(file: &Path) -> Result<FigureLimits, CliError> {
     let limits = FigureLimits::read(file)?;
     match limits.rows.is_empty() {
-        true => Err(CliError::new(exit::DATA, format!("'{}' holds no limits, only a header", file.display()))),
+        true => Err(CliError::new(exit::DATA, format!("'{}' has a header, but no limits", file.display()))),
         false => Ok(limits),
     }
 }
@@ -72,11 +72,11 @@ fn loosened(limits: &FigureLimits, folder: &Path, allows_damage: bool) -> Result
     let Some(factors) = Factors::of(&checks, limits, RATE) else {
         let (count, fewest) = (checks.len(), fewest_runs(RATE, kinds(limits).len()));
         let text =
-            format!("'{}' has {count} whole runs, and --family-wise needs {fewest}; make more", folder.display());
+            format!("'{}' has {count} complete runs, but --family-wise needs {fewest}; make more", folder.display());
         return Err(CliError::new(exit::DATA, text));
     };
     output::say(&format!(
-        "note: limits {}: a run like the {} in '{}' fails anywhere with a probability of at most 5 %",
+        "note: limits {}: the probability that a run like the {} in '{}' fails any limit is at most 5 %",
         loosenings(&factors, limits),
         checks.len(),
         folder.display()
@@ -90,7 +90,7 @@ fn whole(limits: &FigureLimits, results: &JudgedResults) -> Result<ResultsCheck,
     let distrusted = check.checked.iter().find_map(|one| Some(format!("'{}': {}", one.name, one.distrust.as_ref()?)));
     match (distrusted, check.is_whole()) {
         (Some(why), _) => Err(why),
-        (None, false) => Err("it has not all that there are limits of".to_owned()),
+        (None, false) => Err("it lacks figures that have limits".to_owned()),
         (None, true) => Ok(check),
     }
 }

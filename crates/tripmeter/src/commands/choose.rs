@@ -26,16 +26,16 @@ const FEWEST: u64 = 20;
 
 pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     if args.measuring.payloads.is_some() {
-        return Err(CliError::new(exit::USAGE, "--payloads has no meaning here; name one size (--payload)"));
+        return Err(CliError::new(exit::USAGE, "--payloads does not apply here; give one size with --payload"));
     }
     if args.measuring.load.len() > 1 {
-        return Err(CliError::new(exit::USAGE, "transports are chosen under one load; give --load once"));
+        return Err(CliError::new(exit::USAGE, "choose compares transports under one load; give --load once"));
     }
     if let Some(folder) = &args.from {
         return tell(args, &show::read(folder)?, None);
     }
     if !(args.budget > 0.0 && args.budget <= 1e7) {
-        let text = format!("a budget of {} s is not above 0 and up to 10000000 s (--budget)", args.budget);
+        let text = format!("--budget {} s must be above 0 and at most 10000000 s", args.budget);
         return Err(CliError::new(exit::USAGE, text));
     }
     let samples = args.measuring.samples.unwrap_or(wanted(args.by));
@@ -70,7 +70,7 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     if manifest.plan.rounds < planned && !args.output.quiet {
         let (rounds, budget) = (manifest.plan.rounds, args.budget);
         output::say(&format!(
-            "{rounds} of {planned} rounds: another one would exceed the budget of {budget} s (--budget)"
+            "{rounds} of {planned} rounds: one more would exceed the budget of {budget} s (--budget)"
         ));
     }
     let found = tell(args, &show::printable(&manifest), Some(&folder))?;

@@ -36,7 +36,8 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     let have_rounds = rounds.iter().all(|rounds| u64::from(*rounds) >= fewest);
     if args.method.is_none() && !have_rounds && rounds.iter().any(|rounds| *rounds > 1) {
         let text = format!(
-            "note: {} and {} rounds are too few for an interval, which needs {fewest} of either side: compared by a threshold",
+            "note: {} and {} rounds are too few for a confidence interval, which needs {fewest} on each side; compared \
+             by a threshold",
             rounds[0], rounds[1]
         );
         output::say(&text);
@@ -82,12 +83,12 @@ fn nothing(args: &CompareArgs, [missing, new]: [&[String]; 2]) -> CliError {
         let has = if own.is_empty() { "no others".to_owned() } else { listed(own) };
         format!("'{}' has {has}", folder.display())
     });
-    CliError::new(exit::DATA, format!("nothing to compare: there is no figure that both have; {old}, {new}"))
+    CliError::new(exit::DATA, format!("nothing to compare: the two results have no figure in common; {old}, {new}"))
 }
 
 fn by_threshold(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selection) -> Result<u8, CliError> {
     if args.margin.is_some() {
-        let text = "--margin is of method ranks, for folders with 2 rounds or more; use --threshold";
+        let text = "--margin requires --method ranks, for folders with 2 rounds or more; use --threshold";
         return Err(CliError::new(exit::USAGE, text));
     }
     let threshold = args.threshold.unwrap_or(THRESHOLD);
@@ -109,7 +110,7 @@ fn by_threshold(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Sele
 
 fn by_ranks(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selection) -> Result<u8, CliError> {
     if args.threshold.is_some() {
-        let text = "--threshold is of --method threshold; use --margin, or name that method";
+        let text = "--threshold requires --method threshold; give that, or use --margin";
         return Err(CliError::new(exit::USAGE, text));
     }
     let fewest = fewest_runs(verdicts::RATE);
@@ -117,8 +118,8 @@ fn by_ranks(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selectio
         let rounds = side.manifest.plan.rounds;
         if u64::from(rounds) < fewest {
             let text = format!(
-                "'{}' has too few rounds: {rounds}, and an interval at 95 % needs {fewest} of either side; measure more \
-                 (--rounds), or use --method threshold",
+                "'{}' has too few rounds ({rounds}): a 95 % interval needs {fewest} on each side; measure more (--rounds), \
+                 or use --method threshold",
                 folder.display()
             );
             return Err(CliError::new(exit::DATA, text));

@@ -45,7 +45,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
     let (mut hosts, mut unreached) = (Vec::new(), None);
     for (to, there) in args.to.iter().zip(each_host) {
         if !args.quiet {
-            output::say(&format!("looking at '{to}'"));
+            output::say(&format!("examining '{to}'"));
         }
         match look_at(to, args.interface.as_deref(), there) {
             Ok(host) => hosts.push(host),
@@ -111,7 +111,8 @@ fn allowed(cpus: &[usize]) -> Result<Vec<usize>, CliError> {
     let allowed = os::allowed_cpus();
     if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
         let choice = written(&allowed);
-        let text = format!("CPU {cpu} does not exist or is not allowed to this process; choose of {choice} (--cpus)");
+        let text =
+            format!("CPU {cpu} does not exist or is not allowed for this process; choose from {choice} (--cpus)");
         return Err(CliError::new(exit::USAGE, text));
     }
     Ok(cpus.to_vec())

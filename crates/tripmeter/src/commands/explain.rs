@@ -30,7 +30,7 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     }
     refuse(args)?;
     if !args.measuring.hosts.to.is_empty() {
-        let text = "explain looks at both sides of a message on one host; leave --to out";
+        let text = "explain traces both sides of a message on one host; leave --to out";
         return Err(CliError::new(exit::USAGE, text));
     }
     let mut prepared = Prepared::new(&args.experiment(), &args.output.plugins, args.output.quiet)?;
@@ -73,10 +73,10 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
 }
 
 fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
-    let refused = |what: &str| Err(CliError::new(exit::USAGE, format!("{what} has no meaning here")));
+    let refused = |what: &str| Err(CliError::new(exit::USAGE, format!("{what} does not apply here")));
     match &args.measuring {
         measuring if measuring.payloads.is_some() => {
-            Err(CliError::new(exit::USAGE, "--payloads has no meaning here; name one size (--payload)"))
+            Err(CliError::new(exit::USAGE, "--payloads does not apply here; give one size with --payload"))
         }
         measuring if measuring.touch.is_some() => refused("--touch"),
         measuring if !measuring.load.is_empty() => refused("--load"),
@@ -91,7 +91,8 @@ fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
 /// Notes where cycles are missing although this machine can count them.
 fn note_uncounted(transport: &mut ExplainedTransport) {
     if transport.cost.is_some_and(|cost| cost.cycles.is_none()) {
-        let why = "cycles and instructions: its processes could not count them; logs/ in the results folder says why";
+        let why = "no cycles and instructions: its processes could not count them; logs/ in the results folder says \
+                   why";
         transport.missing.push(format!("{}: {why}", transport.transport));
     }
 }

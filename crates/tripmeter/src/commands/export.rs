@@ -66,7 +66,7 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
             (folder.join(PLOTS), Some(opened(folder)?))
         }
         (None, folders) => {
-            let text = format!("{} folders are given, but no place for their plots; name one (-o DIR)", folders.len());
+            let text = format!("{} folders are given, but no folder for their plots; name one (-o DIR)", folders.len());
             return Err(CliError::new(exit::USAGE, text));
         }
     };

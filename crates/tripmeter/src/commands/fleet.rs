@@ -13,8 +13,8 @@ use crate::signals::{signals_end_us, stop_on_signals};
 use asked::FleetAsked;
 use measure::{FETCHED, measure};
 use serde_json::json;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 use tripmeter_analysis::Selection;
 use tripmeter_engine::results::{dated, holds_nothing};
 use tripmeter_model::bounds::MOST_BYTES;
@@ -45,7 +45,7 @@ pub fn fleet(args: &FleetArgs) -> Result<u8, CliError> {
     let is_stopped = waiting > 0;
     if is_stopped {
         output::say(&format!(
-            "interrupted: {waiting} of {} are not measured; the same command with `-o {}` measures them",
+            "interrupted: {waiting} of {} are not measured yet; the same command with `-o {}` measures them",
             fleet.jobs.len(),
             folder.display()
         ));
@@ -62,12 +62,13 @@ fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Resu
         if holds_nothing(folder).map_err(failed)? {
             return Ok(fleet);
         }
-        let text = format!("'{}' has other files than results of a fleet; name another folder (-o)", folder.display());
+        let text =
+            format!("'{}' has files that are not results of a fleet; name another folder (-o)", folder.display());
         return Err(CliError::new(exit::CANNOT_CREATE, text));
     }
     let earlier = earlier(&file)?;
     let differs = |what| {
-        let text = format!("'{}' is of another {what}; name another folder (-o)", folder.display());
+        let text = format!("'{}' belongs to another {what}; name another folder (-o)", folder.display());
         Err(CliError::new(exit::DATA, text))
     };
     match () {
@@ -83,7 +84,8 @@ fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Resu
     };
     if let Some(host) = fleet.hosts.iter().find(|host| !is_same(host)) {
         let text = format!(
-            "host '{}' was reached otherwise when '{}' was measured; give it another name, or name another folder (-o)",
+            "host '{}' was reached differently when '{}' was measured; give it another name, or name another folder \
+             (-o)",
             host.name,
             folder.display()
         );
@@ -108,22 +110,27 @@ fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Resu
         let is_known = |name: &str| fleet.hosts.iter().any(|host| host.name == name && earlier.hosts.contains(host));
         if let Some(name) = job.hosts().find(|name| !is_known(name)) {
             let text = format!(
-                "'{}' is there, and how host '{name}' was reached then is not known; remove it to measure it again, or \
-                 name another folder (-o)",
+                "'{}' exists, but how host '{name}' was reached then is unknown; remove it to measure again, or name \
+                 another folder (-o)",
                 there.display()
             );
             return Err(CliError::new(exit::DATA, text));
         }
         job.state = FleetState::Measured;
     }
-    // Nobody unpacks anything there while this process holds the lock.
-    for entry in fs::read_dir(handle.at("")?).map_err(failed)?.filter_map(Result::ok) {
+    remove_unpacked(handle).map_err(failed)?;
+    Ok(fleet)
+}
+
+/// Removes what was being unpacked when an earlier process ended. Nobody unpacks anything there while this one holds the lock.
+fn remove_unpacked(handle: &FolderHandle) -> io::Result<()> {
+    for entry in fs::read_dir(handle.at("")?)?.filter_map(Result::ok) {
         let is_left = entry.file_name().as_encoded_bytes().starts_with(FETCHED.as_bytes());
         if is_left && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            fs::remove_dir_all(entry.path()).map_err(failed)?;
+            fs::remove_dir_all(entry.path())?;
         }
     }
-    Ok(fleet)
+    Ok(())
 }
 
 fn earlier(file: &Path) -> Result<Fleet, CliError> {

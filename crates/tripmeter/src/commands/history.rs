@@ -95,7 +95,7 @@ fn read(args: &HistoryArgs) -> Result<(History, Vec<PathBuf>, Vec<JudgedFolder>)
     let mut history = History::default();
     all.iter().for_each(|(folder, results)| history.add(&folder.name, results, &selection));
     match history.series.is_empty() {
-        true => Err(CliError::new(exit::DATA, format!("there are no figures in '{}'", args.folder.display()))),
+        true => Err(CliError::new(exit::DATA, format!("'{}' has no figures", args.folder.display()))),
         false => {
             let judged = all.iter().map(|(folder, results)| judged_folder(&folder.path, &results.manifest)).collect();
             Ok((history, all.into_iter().map(|(folder, _)| folder.path).collect(), judged))

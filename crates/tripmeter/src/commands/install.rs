@@ -37,7 +37,7 @@ pub fn install(args: &InstallArgs) -> Result<u8, CliError> {
         }
     };
     let data = experiment::data_folder().ok_or_else(|| {
-        let text = "neither XDG_DATA_HOME nor HOME is set; set one, so that there is a place to install to";
+        let text = "neither XDG_DATA_HOME nor HOME is set; set one, to name a place to install to";
         CliError::new(exit::CANNOT_CREATE, text)
     })?;
     let steps = Steps::new(args, &chosen, &data)?;
@@ -148,7 +148,9 @@ impl<'a> Steps<'a> {
         }
         if !self.left_out.is_empty() {
             let systems = self.left_out.join(", ");
-            output::say(&format!("left out, as no package has the plugin: {systems}; name the sources (--source DIR)"));
+            output::say(&format!(
+                "left out, because no package has the plugin: {systems}; name the sources (--source DIR)"
+            ));
         }
         if self.packages.is_empty() && self.python.is_empty() && self.plugins.is_empty() && !self.parquet {
             output::say("everything is there");
@@ -192,8 +194,8 @@ fn not_built(plugins: &[&Sidecar], parquet: bool) -> CliError {
         some => format!("install the Debian packages that have them ({}), ", some.join(", ")),
     };
     let text = format!(
-        "plugins ({}) are built from the project's sources, which are not beside this program; {prebuilt}name the folder \
-         of the sources (--source DIR), or ask for Python packages only (--python)",
+        "building plugins ({}) needs the project's sources, which are not beside this program; {prebuilt}name their \
+         folder (--source DIR), or install only Python packages (--python)",
         names.join(", ")
     );
     CliError::new(exit::UNAVAILABLE, text)
@@ -256,7 +258,7 @@ fn build(source: &Path, arguments: &[&str], folder: &Path) -> Result<(), CliErro
     let failed = |why: String| CliError::new(exit::UNAVAILABLE, format!("'{}' {why}", script.display()));
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(failed(format!("failed ({status}); what is missing stands above"))),
+        Ok(status) => Err(failed(format!("failed ({status}); see above for what is missing"))),
         Err(error) => Err(failed(format!("cannot be started: {error}"))),
     }
 }

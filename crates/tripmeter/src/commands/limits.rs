@@ -42,7 +42,7 @@ pub fn limits(args: &LimitsArgs) -> Result<u8, CliError> {
     }
     if runs.len() < ENOUGH_RUNS {
         output::say(&format!(
-            "note: from {} only; a percentile of {ENOUGH_RUNS} or more is steadier",
+            "note: made from only {}; with {ENOUGH_RUNS} or more, a percentile is steadier",
             counted(runs.len(), "run")
         ));
     }
@@ -96,8 +96,8 @@ fn too_few_samples(runs: &[LimitRun]) -> Option<String> {
     let mut needed = runs.iter().flat_map(|run| &run.figures).filter_map(|one| Some((&one.address, one.needs?)));
     let (first, needs) = needed.next()?;
     Some(format!(
-        "note: a limit of {first} is of runs with too few samples: {needs} bound it, and `check` calls it inconclusive with \
-         fewer; raise -n"
+        "note: the runs have too few samples for a limit of {first}: {needs} bound it, and with fewer `check` calls it \
+         inconclusive; raise -n"
     ))
 }
 
@@ -110,8 +110,8 @@ fn too_few(derived: &DerivedLimits, runs: &[LimitRun], percentile: f64) -> Optio
     failing.sort_unstable();
     failing.dedup();
     Some(format!(
-        "note: {} of the {} fail these limits, first '{run}': {} is {}, the limit {}: percentile {percentile} of fewer than \
-         {fewest} runs lies between the largest two; make {fewest} or more, or use --percentile 100",
+        "note: {} of the {} fail these limits, first '{run}': {} is {}, limit {}. With fewer than {fewest} runs, \
+         percentile {percentile} is below the largest value; make {fewest} or more, or use --percentile 100",
         failing.len(),
         counted(runs.len(), "run"),
         row.limit.address,

@@ -208,7 +208,7 @@ fn paragraph(row: &SystemRow) -> String {
         text += &format!("  {}/{:width$}  {does}", row.system, variant.name);
         text += &match (here.max_payload_bytes, &here.reason) {
             (Some(bytes), _) => format!("; up to {}\n", size(bytes)),
-            (None, Some(reason)) if here.available => format!("\n    {reason} (it is started when it is measured)\n"),
+            (None, Some(reason)) if here.available => format!("\n    {reason} (started for measurements)\n"),
             (None, reason) => format!("\n    NOT HERE: {}\n", reason.as_deref().unwrap_or_default()),
         };
     }

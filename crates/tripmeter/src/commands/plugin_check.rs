@@ -45,7 +45,7 @@ struct CheckedPart {
 pub fn plugin_check(args: &PluginCheckArgs) -> Result<u8, CliError> {
     // Opening a FIFO would block.
     if args.file.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-        let text = format!("plugin '{}' is no regular file", args.file.display());
+        let text = format!("plugin '{}' is not a regular file", args.file.display());
         return Err(CliError::new(exit::DATA, text));
     }
     let program = experiment::program()?;

@@ -77,7 +77,7 @@ fn checked(file: &Path, manifests: &[Manifest]) -> Result<Vec<ResultsCheck>, Cli
     if checks.iter().all(|check| check.checked.is_empty()) {
         let names: Vec<String> = checks.iter().flat_map(|check| check.without_limits.clone()).collect();
         let (file, names) = (file.display(), names.join(", "));
-        let text = format!("nothing to check: '{file}' has no limits for any sub-experiment of the results: {names}");
+        let text = format!("nothing to check: '{file}' has no limits for the sub-experiments in the results: {names}");
         return Err(CliError::new(exit::DATA, text));
     }
     Ok(checks)
@@ -141,8 +141,8 @@ pub fn of_run(manifest: &Manifest, handle: &FolderHandle, is_quiet: bool) -> Res
         _ if is_quiet => Vec::new(),
         many => {
             output::say(&format!(
-                "note: the report has no part on time, as {many} samples would have to be read; `tripmeter report` \
-                 reads them"
+                "note: to save time, the report has no charts of samples over time, as there are {many}; `tripmeter \
+                 report` draws them"
             ));
             Vec::new()
         }

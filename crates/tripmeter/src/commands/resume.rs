@@ -50,7 +50,7 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
     let prepared = Prepared::again(plan, args, registry)?;
     if !running.output.quiet {
         let (rest, all) = (begun.rest().len(), begun.plan().sub_experiments.len() * begun.plan().rounds as usize);
-        output::say(&format!("going on: {rest} of {all} sub-experiments are not whole"));
+        output::say(&format!("continuing: {rest} of {all} sub-experiments are incomplete"));
     }
     // Printed even if nothing else is: it may be an hour.
     time_left(&begun).iter().for_each(|line| output::say(line));
@@ -72,12 +72,12 @@ fn time_left(begun: &Begun) -> Option<String> {
     let words = |ns: u64| HumanDuration(Duration::from_nanos(ns)).to_string();
     let asked = words(begun.plan().for_ns?);
     let Some(left) = begun.left_ns() else {
-        return Some(format!("its time (--for {asked}) was over: no further round is measured"));
+        return Some(format!("its time (--for {asked}) was over, so no further round is measured"));
     };
     Some(match begun.rounds() {
-        0 => format!("no round is whole: rounds are repeated for {asked} again (--for); Ctrl-C ends the run"),
-        1 => format!("1 round is whole: rounds are repeated for {} more (--for {asked})", words(left)),
-        rounds => format!("{rounds} rounds are whole: rounds are repeated for {} more (--for {asked})", words(left)),
+        0 => format!("no round is complete: rounds are repeated for {asked} again (--for); Ctrl-C ends the run"),
+        1 => format!("1 round is complete: rounds are repeated for {} more (--for {asked})", words(left)),
+        rounds => format!("{rounds} rounds are complete: rounds are repeated for {} more (--for {asked})", words(left)),
     })
 }
 
@@ -86,14 +86,14 @@ fn check(folder: &Path, manifest: &Manifest, args: &RunArgs, registry: &Registry
     let (folder, source, version) = (folder.display(), manifest.plan.source.as_str(), env!("CARGO_PKG_VERSION"));
     let refused = |why: String| Err(CliError::new(exit::DATA, format!("'{folder}' cannot be resumed: {why}")));
     if source == ab_json::SOURCE {
-        return refused("it is of `tripmeter ab`, which goes on by itself: give the same command again".to_owned());
+        return refused("it was made by `tripmeter ab`; repeat that command to continue it".to_owned());
     }
     if manifest.plan.sub_experiments.iter().any(SubExperiment::is_disturbed) {
-        return refused("it is of `tripmeter explain`; give that command again, with another folder (-o)".to_owned());
+        return refused("it was made by `tripmeter explain`; repeat that command with another folder (-o)".to_owned());
     }
     if manifest.tripmeter_version != version {
         let before = &manifest.tripmeter_version;
-        return refused(format!("it was measured by tripmeter {before}, and this is {version}; use that one"));
+        return refused(format!("it was measured by tripmeter {before}, but this is {version}; use the former"));
     }
     let is_bounded = check_plan(&manifest.plan);
     is_bounded.or_else(|error| refused(format!("in its {MANIFEST}, {error}")))?;
@@ -110,8 +110,8 @@ fn check_systems<'a>(transports: impl Iterator<Item = &'a Transport>, registry: 
     let mut systems = transports.map(|transport| &transport.system);
     let Some(system) = systems.find(|system| registry.find(system).is_none()) else { return Ok(()) };
     let text = format!(
-        "these results are of transport '{system}', which is not known here; if it is of a plugin that you named, name it \
-         again (--plugin FILE)"
+        "these results need transport '{system}', which is unknown here; if you named a plugin for it, name it again \
+         (--plugin FILE)"
     );
     Err(CliError::new(exit::USAGE, printable::line(&text)))
 }
@@ -133,7 +133,7 @@ fn check_settings<'a>(
         };
         for (name, value) in settings {
             let Some(setting) = description.setting(name) else {
-                let text = format!("these results have the setting '{name}', which transport '{system}' has not");
+                let text = format!("these results have the setting '{name}', which transport '{system}' lacks");
                 return Err(CliError::new(exit::DATA, printable::line(&text)));
             };
             if setting.reaches_out(value) {
@@ -146,13 +146,13 @@ fn check_settings<'a>(
         return Ok(());
     }
     if planned.is_empty() {
-        let text = "--setting: what is missing has no setting that names a file or a host; leave it out";
+        let text = "--setting: no setting of what is missing names a file or a host; leave it out";
         return Err(CliError::new(exit::USAGE, text));
     }
     let flags: Vec<String> = planned.iter().map(|setting| format!("--setting {}", quoted(setting))).collect();
     let text = format!(
         "these results have settings that may name files or hosts, which would be opened or connected to; if you trust \
-         these, name them again: {}",
+         them, repeat them: {}",
         flags.join(" ")
     );
     Err(CliError::new(code_of(named.is_empty()), printable::line(&text)))
@@ -179,7 +179,7 @@ fn check_hosts(plan: &Plan, given: &HostsArgs) -> Result<(), CliError> {
         return Ok(());
     }
     if planned.is_empty() {
-        return Err(CliError::new(exit::USAGE, "--to: these results are of this host only; leave it out"));
+        return Err(CliError::new(exit::USAGE, "--to: these results were measured on this host only; leave it out"));
     }
     let flag = |name: &str, value: &String| format!("--{name} {}", quoted(value));
     let interfaces = plan.hosts.iter().filter_map(|host| host.interface.as_ref());
@@ -187,9 +187,9 @@ fn check_hosts(plan: &Plan, given: &HostsArgs) -> Result<(), CliError> {
     let flags = flags.chain(plan.interface.iter().map(|interface| flag("interface", interface)));
     let flags = flags.chain(interfaces.map(|interface| flag("to-interface", interface)));
     let flags: Vec<String> = flags.chain(plan.push.then(|| "--push".to_owned())).collect();
-    let copied = if plan.push { ", and this program copied there" } else { "" };
+    let copied = if plan.push { ", and copy this program there" } else { "" };
     let text = format!(
-        "these results are of other hosts, which would be logged in to{copied}; if you trust these, name them again: {}",
+        "continuing these results would log in to other hosts{copied}; if you trust them, repeat: {}",
         flags.join(" ")
     );
     Err(CliError::new(code_of(named.is_empty()), printable::line(&text)))

@@ -44,7 +44,7 @@ pub fn exported(args: &ExportArgs, format: TableFormat) -> Result<String, CliErr
     with_parts(&args.folders, &asked, |parts| match format {
         TableFormat::Json if parts.len() > 1 => Ok(array(parts)),
         TableFormat::Csv if parts.len() > 1 => {
-            let why = "--format csv writes one table: name one table and one folder, or --format json";
+            let why = "--format csv writes one table; name one table and one folder, or use --format json";
             Err(CliError::new(exit::USAGE, why))
         }
         _ => Ok(joined(parts)),

@@ -67,8 +67,8 @@ impl Read for Unpacked<'_> {
         let packed = self.packed.get();
         if self.unpacked > FREE_BYTES.saturating_add(packed.saturating_mul(MOST_RATIO)) {
             return Err(io::Error::other(RecordingError::Wrong(format!(
-                "becomes more than {FREE_BYTES} bytes and {MOST_RATIO} times the {packed} bytes that were read of it, the most \
-                 that is unpacked; unpack it first if that is meant (`unzstd`, `gunzip`)"
+                "unpacks to more than the limit of {FREE_BYTES} bytes and {MOST_RATIO} times the {packed} bytes read \
+                 so far; if that is expected, unpack it first (`unzstd`, `gunzip`)"
             ))));
         }
         Ok(count)
@@ -130,11 +130,11 @@ pub fn check_format(format: &str) -> Result<(), RecordingError> {
         return Ok(());
     }
     Err(RecordingError::Wrong(format!(
-        "has messages that are compressed one by one by '{}', and only those by zstd can be read; {WITHOUT}",
+        "has messages that are each compressed by '{}', but only zstd can be read; {WITHOUT}",
         format.escape_default()
     )))
 }
 
 /// Advice on how to convert such a bag to a readable one.
-pub const WITHOUT: &str = "write it without compression of messages: `ros2 bag convert`, with an output that has no \
+pub const WITHOUT: &str = "rewrite it without message compression: `ros2 bag convert`, with an output that has no \
                            compression_mode";

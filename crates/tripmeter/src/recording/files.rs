@@ -35,8 +35,7 @@ pub fn expanded(named: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
         }
     }
     if all.len() > MOST_FILES {
-        let text =
-            format!("the recording has {} files, more than {MOST_FILES}, the most that are played as one", all.len());
+        let text = format!("the recording has {} files; at most {MOST_FILES} can be played as one", all.len());
         return Err(CliError::new(exit::DATA, text));
     }
     Ok(all)
@@ -56,7 +55,8 @@ fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
         let files: Vec<PathBuf> =
             yaml::list(&text, "relative_file_paths").unwrap_or_default().iter().filter_map(name).collect();
         if files.is_empty() {
-            let text = format!("'{}' names no file (relative_file_paths); name the .mcap files", metadata.display());
+            let text =
+                format!("'{}' does not name a file (relative_file_paths); name the .mcap files", metadata.display());
             return Err(CliError::new(exit::DATA, text));
         }
         return Ok(files);

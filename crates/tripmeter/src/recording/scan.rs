@@ -68,7 +68,7 @@ pub fn scan<W: Write>(source: &mut impl Read, sizes: ScanSizes, writer: &mut Wri
                     check_format(&format)?;
                     if channels.took_compressed {
                         return Err(RecordingError::Wrong(format!(
-                            "says behind its messages that they are compressed by zstd one by one, and they are not `cdr`; {WITHOUT}"
+                            "says after its messages that each is compressed by zstd, but they are not `cdr`; {WITHOUT}"
                         )));
                     }
                     channels.are_compressed = true;
@@ -91,14 +91,14 @@ fn check_begin(source: &mut impl Read) -> Result<(), RecordingError> {
             count => filled += count,
         }
     }
-    let wrong = |text: &str| Err(RecordingError::Wrong(format!("is no MCAP file {text}")));
+    let wrong = |text: &str| Err(RecordingError::Wrong(format!("is not an MCAP file {text}")));
     match &begin[..filled] {
         begin if begin == MAGIC => Ok(()),
         begin if begin.starts_with(b"SQLite ") => {
-            wrong("but an SQLite database, as rosbag2 wrote them; `mcap convert FILE.db3 FILE.mcap` makes MCAP of it")
+            wrong("but an SQLite database of an older rosbag2; convert it with `mcap convert FILE.db3 FILE.mcap`")
         }
         begin if begin.starts_with(b"#ROSBAG") => {
-            wrong("but a bag of ROS 1; `mcap convert FILE.bag FILE.mcap` makes MCAP of it")
+            wrong("but a bag of ROS 1; convert it with `mcap convert FILE.bag FILE.mcap`")
         }
         begin => wrong(&format!("(it begins with \"{}\")", begin.escape_ascii())),
     }
@@ -169,14 +169,14 @@ fn note<W: Write>(record: &Record<'_>, channels: &mut Channels, writer: &mut Wri
         Record::Channel(channel) if channel.topic.len() > MOST_SAID_BYTES => {
             let (id, bytes) = (channel.id, channel.topic.len());
             let what =
-                format!("cannot be played: the topic of channel {id} has {bytes} bytes, {MOST_SAID_BYTES} at most");
+                format!("cannot be played: the topic name of channel {id} has {bytes} bytes (limit {MOST_SAID_BYTES})");
             return Err(RecordingError::Wrong(what));
         }
         Record::Channel(channel) => match channels.topics.get(&channel.id) {
             None => {
                 channels.bytes += channel.topic.len();
                 if channels.bytes > MOST_TOPIC_BYTES {
-                    let text = format!("cannot be played: its topics have more than {MOST_TOPIC_BYTES} bytes");
+                    let text = format!("cannot be played: its topic names have more than {MOST_TOPIC_BYTES} bytes");
                     return Err(RecordingError::Wrong(text));
                 }
                 let (topic, is_cdr) = (channel.topic.clone(), is_cdr(&channel.message_encoding));
@@ -198,7 +198,7 @@ fn note<W: Write>(record: &Record<'_>, channels: &mut Channels, writer: &mut Wri
             let bytes = unpacked.map_err(|why| {
                 let message = writer.seen() + 1;
                 RecordingError::Wrong(format!(
-                    "has messages compressed by zstd, and message {message}, on topic '{topic}', {why}; {WITHOUT}"
+                    "has messages compressed by zstd, but message {message}, on topic '{topic}', {why}; {WITHOUT}"
                 ))
             })?;
             writer.add(topic, header.log_time, bytes.unwrap_or(data.len() as u64))?;
@@ -213,12 +213,11 @@ fn broken(error: &McapError, most: usize) -> RecordingError {
     match error {
         McapError::UnexpectedEof => RecordingError::CutOff,
         McapError::UnsupportedCompression(name) => RecordingError::Wrong(format!(
-            "has chunks compressed by '{}', and only lz4 and zstd can be read; write it with one of those",
+            "has chunks compressed by '{}', but only lz4 and zstd can be read; rewrite it with one of those",
             name.escape_default()
         )),
         McapError::RecordTooLarge { len, .. } => RecordingError::Wrong(format!(
-            "has a record of {len} bytes, more than {most}, the most that can be read of it, or is damaged; \
-             `mcap doctor` tells which"
+            "has a record of {len} bytes (limit {most}), or is damaged; `mcap doctor` tells which"
         )),
         error => {
             // Its texts may have several lines.

@@ -82,14 +82,14 @@ impl<W: Write> Writer<W> {
     fn write(&mut self, topic: &str, time_ns: u64, bytes: u64) -> Result<(), RecordingError> {
         if self.messages == MOST_MESSAGES {
             return Err(RecordingError::Wrong(format!(
-                "has more than {MOST_MESSAGES} messages, the most that can be played; choose a part of it (--topics, \
-                 --until), or cut one out (`mcap filter`)"
+                "has more than {MOST_MESSAGES} messages, the limit; choose a part of it (--topics, --until), or cut \
+                 one out (`mcap filter`)"
             )));
         }
         if bytes > LARGEST_BYTES {
             return Err(RecordingError::Wrong(format!(
-                "has a message of {bytes} bytes on topic '{topic}', larger than {LARGEST_BYTES} bytes, the most that can \
-                 be sent; choose other topics (--topics)"
+                "has a message of {bytes} bytes on topic '{topic}', above the limit of {LARGEST_BYTES} bytes; choose \
+                 other topics (--topics)"
             )));
         }
         let index = self.index_of(topic, time_ns, bytes)?;
@@ -113,8 +113,8 @@ impl<W: Write> Writer<W> {
         let index = self.topics.len();
         if index == MOST_TOPICS {
             return Err(RecordingError::Wrong(format!(
-                "has messages on more than {MOST_TOPICS} topics, the most that can be played, as each needs a thread on \
-                 both sides; choose some (--topics)"
+                "has messages on more than {MOST_TOPICS} topics, the limit, as each needs a thread on both sides; \
+                 choose some (--topics)"
             )));
         }
         self.indices.insert(topic.to_owned(), index as u32);
@@ -156,10 +156,9 @@ impl<W: Write> Writer<W> {
     fn nothing(&self) -> RecordingError {
         let topics = counted(self.known.len(), "topic");
         match self.part.is_all() {
-            true => RecordingError::Wrong(format!("has no messages ({topics}): there is nothing to play")),
+            true => RecordingError::Wrong(format!("has no messages to play ({topics})")),
             false => RecordingError::Part(format!(
-                "has no message in the part that is asked for ({}), of {} on {topics}; choose another (--topics, --from, \
-                 --until)",
+                "has no message in the chosen part ({}), of {} on {topics}; choose another (--topics, --from, --until)",
                 self.part,
                 counted(self.seen as usize, "message")
             )),
@@ -191,8 +190,8 @@ impl<W: Write> Writer<W> {
         if duration_ns > LONGEST_NS {
             let [days, limit] = [duration_ns, LONGEST_NS].map(|ns| ns as f64 / 86_400e9);
             return Err(RecordingError::Wrong(format!(
-                "lasts {days:.1} days, more than {limit}, the most that can be played: from {start_ns} ns (topic '{}') to \
-                 {} ns (topic '{}'); its log times may be of two clocks",
+                "lasts {days:.1} days, above the limit of {limit}: from {start_ns} ns (topic '{}') to {} ns (topic \
+                 '{}'); its log times may come from two clocks",
                 first.name, last.last_ns, last.name
             )));
         }

@@ -146,13 +146,13 @@ fn the_hash_is_that_of_the_whole_file_and_the_schedule_goes_with_its_owner() {
 #[test]
 fn what_is_no_recording_is_refused_with_what_it_is() {
     is_refused(b"", &["is empty: 0 bytes"]);
-    is_refused(b"topic,time\n", &["is no MCAP file", "topic,ti"]);
-    is_refused(b"abc", &["is no MCAP file", "\"abc\""]);
+    is_refused(b"topic,time\n", &["is not an MCAP file", "topic,ti"]);
+    is_refused(b"abc", &["is not an MCAP file", "\"abc\""]);
     is_refused(b"SQLite format 3\0rest", &["SQLite", "mcap convert FILE.db3 FILE.mcap"]);
     is_refused(b"#ROSBAG V2.0\nrest", &["ROS 1", "mcap convert"]);
     is_refused(&mcap::MAGIC[..5], &["is cut off", "5 bytes"]);
     is_refused(mcap::MAGIC, &["is cut off", "0 messages"]);
-    is_refused(&written(plain(), &[]), &["has no messages (1 topic)"]);
+    is_refused(&written(plain(), &[]), &["has no messages to play (1 topic)"]);
     let missing = opened(&asked(&[Path::new("/nowhere/x.mcap")])).unwrap_err();
     assert_eq!(missing.code, exit::NO_INPUT);
     let folder = opened(&asked(&[Path::new("/")])).unwrap_err();
@@ -193,7 +193,7 @@ fn errors_of_speeds_and_limits_name_value_and_limit() {
     is_refused(&written(plain(), &many), &["4096 topics"]);
     assert_eq!(open_bytes(&written(plain(), &many[1..]), 1.0).unwrap().recording.topics.len(), MOST_TOPICS);
     let long = &*format!("/{}", "x".repeat(4096)).leak();
-    is_refused(&written(plain(), &[(long, 0, 20)]), &["the topic of channel", "has 4097 bytes, 4096 at most"]);
+    is_refused(&written(plain(), &[(long, 0, 20)]), &["the topic name of channel", "has 4097 bytes, 4096 at most"]);
 }
 
 #[test]
@@ -243,8 +243,8 @@ fn messages_that_are_compressed_one_by_one_have_their_sizes_unpacked() {
         assert_eq!(sizes, [50_000, 300, 0], "{encoding} {is_first}");
     }
     let behind = with_compressed_messages("zstd", "json", true, false);
-    is_refused(&behind, &["says behind its messages that they are compressed", "ros2 bag convert"]);
-    is_refused(&with_compressed_messages("lz5", "cdr", true, true), &["one by one by 'lz5'", "ros2 bag convert"]);
+    is_refused(&behind, &["says after its messages that each is compressed", "ros2 bag convert"]);
+    is_refused(&with_compressed_messages("lz5", "cdr", true, true), &["each compressed by 'lz5'", "ros2 bag convert"]);
     let unsized_frames = with_compressed_messages("zstd", "cdr", false, true);
     is_refused(&unsized_frames, &["message 1, on topic '/camera', does not say how large", "ros2 bag convert"]);
 }
@@ -292,7 +292,7 @@ fn what_becomes_far_larger_than_its_file_is_refused() {
     let read = Cell::new(bomb.len() as u64 / 1100);
     let mut unpacked = Unpacked::of(&bomb[..], &read).unwrap();
     let error = io::copy(&mut unpacked, &mut io::sink()).unwrap_err().to_string();
-    assert!(error.contains("becomes more than 1073741824 bytes and 1024 times") && error.contains("unzstd"), "{error}");
+    assert!(error.contains("the limit of 1073741824 bytes and 1024 times") && error.contains("unzstd"), "{error}");
 }
 
 #[test]
@@ -328,14 +328,14 @@ fn several_files_and_a_folder_are_played_as_one() {
     // Only files of the folder are read.
     let bag = listed("    - bag/drive_0.mcap\n    - ../../drive_1.mcap\n").unwrap();
     assert!(is_same(&bag.recording, &named));
-    for (names, part) in [("    - drive_2.mcap\n", "drive_2.mcap' cannot be read"), ("", "names no file")] {
+    for (names, part) in [("    - drive_2.mcap\n", "drive_2.mcap' cannot be read"), ("", "does not name a file")] {
         let error = listed(names).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
     let packed = listed("    - drive_0.mcap\n  compression_format: lz4\n  compression_mode: MESSAGE\n").unwrap_err();
-    assert!(packed.to_string().contains("one by one by 'lz4'"), "{packed}");
+    assert!(packed.to_string().contains("each compressed by 'lz4'"), "{packed}");
     let twice = opened(&asked(&[&one, &one])).unwrap_err();
-    assert!(twice.code == exit::USAGE && twice.to_string().contains("name it once"), "{twice}");
+    assert!(twice.code == exit::USAGE && twice.to_string().contains("name one of them"), "{twice}");
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn a_part_of_a_recording_has_the_topics_and_the_seconds_that_are_asked_for() {
         &["/imu"],
         Some(9.0),
         None,
-        &["no message in the part", "topic '/imu', from 9 s", "7 messages", "4 topics"],
+        &["no message in the chosen part", "topic '/imu', from 9 s", "7 messages", "4 topics"],
     );
 }
 

@@ -121,7 +121,7 @@ fn rounds_are_made_until_the_effect_would_be_seen_or_the_budget_is_spent() {
     let made = self::made(&place.path().join("spent"));
     assert_eq!((&made["rounds"], &made["stopped"]), (&10.into(), &"the budget is spent".into()));
     assert!(made["rounds_needed"].as_u64().is_none_or(|needed| needed > 10), "{}", made["rounds_needed"]);
-    assert!(spent.unwrapped().contains("not enough for +2.1 %"), "{}", spent.stdout);
+    assert!(spent.unwrapped().contains("Too noisy to detect a 2.1 % slowdown"), "{}", spent.stdout);
     assert_eq!(manifest(&place.path().join("spent")).plan.rounds, 10);
 
     // The sufficient number depends on the machine, so ten rounds are written as a kill could have left them.
@@ -151,7 +151,7 @@ fn rounds_are_made_until_the_effect_would_be_seen_or_the_budget_is_spent() {
     fs::write(&file, manifest.to_string()).unwrap();
     ab(&place, &words).run().with(0);
     let made = self::made(&results);
-    assert_eq!((&made["rounds"], &made["stopped"]), (&10.into(), &"enough for the effect".into()));
+    assert_eq!((&made["rounds"], &made["stopped"]), (&10.into(), &"enough to detect the effect".into()));
     assert!(made["rounds_needed"].as_u64().is_some_and(|needed| needed <= 10), "{made}");
 }
 
@@ -352,7 +352,7 @@ fn rounds_that_were_measured_and_sides_that_failed_stay_over_a_kill() {
     let refused = |more: &[&'static str], parts: &[&str]| {
         ab(&place, &words(more)).run().with(65).one_line(parts);
     };
-    refused(&["--warmup", "7"], &["'r' was begun", "sub_experiments[0].warmup", "7 now", "-o"][1..]);
+    refused(&["--warmup", "7"], &["'r' was started", "sub_experiments[0].warmup", "7 now", "-o"][1..]);
     refused(&["--seed", "12345"], &["seed", "12345 now"]);
     refused(&["--margin", "3%"], &["question.margin 0.02 before, 0.03 now"]);
     refused(&["--env-b", "X=Y"], &["sub_experiments[1].environment"]);
@@ -498,7 +498,7 @@ fn experiments_with_several_rounds_are_compared_run_by_run() {
     run("inmem", "1k", "5", "other");
     compare("fast", "other", &[]).with(65).one_line(&["nothing to compare"]);
     run("inmem", "64k", "3", "few");
-    compare("fast", "few", &["--method", "ranks"]).with(65).one_line(&["'few'", "3", "4 of either side", "--rounds"]);
+    compare("fast", "few", &["--method", "ranks"]).with(65).one_line(&["'few'", "3", "4 on each side", "--rounds"]);
     let done = compare("fast", "few", &["--figures", "loss_share"]).with(0);
     assert!(done.stderr.contains("5 and 3 rounds are too few") && done.stdout.contains("passed"), "{done:?}");
     let manifest = place.path().join("slow/manifest.json");

@@ -114,20 +114,20 @@ fn what_results_would_keep_must_not_be_a_secret() {
     };
     for key in ["DB_PASSWORD", "github_token", "AWS_SECRET_ACCESS_KEY", "TLS_PRIVATE_KEY"] {
         let variable = format!("{key}=hunter2");
-        refused(&["ab", "uds", "uds", "--env-b", &variable], &[&format!("{key} sounds like a secret")]);
+        refused(&["ab", "uds", "uds", "--env-b", &variable], &[&format!("{key} looks like a secret")]);
     }
     refused(&["ab", "uds", "uds", "--env-a", "PROXY=http://me:hunter2@proxy"], &["a user with a password"]);
     // Also for unknown settings and systems, because results also list what cannot run.
     for transport in ["uds?password=hunter2", "nothing?api_key=hunter2", "mqtt?host=me:hunter2@broker"] {
-        refused(&["ping", "shm", transport], &["results keep it", "a file or the environment"]);
+        refused(&["ping", "shm", transport], &["results would record it", "a file or the environment"]);
     }
-    refused(&["ping", "tcp", "--to", "me:hunter2@host"], &["has a password", "log in by a key"]);
+    refused(&["ping", "tcp", "--to", "me:hunter2@host"], &["has a password", "log in with a key"]);
     let place = folder();
     let file = place.path().join("mine.toml");
     for (head, sub) in [("settings = { token = \"hunter2\" }", "uds"), ("", "uds?token=hunter2")] {
         let text = format!("{head}\n[[sub_experiment]]\ntransport = \"{sub}\"\npattern = \"pingpong\"\n");
         fs::write(&file, text).unwrap();
-        refused(&["run", &file.display().to_string()], &["token sounds like a secret"]);
+        refused(&["run", &file.display().to_string()], &["token looks like a secret"]);
     }
 }
 

@@ -162,7 +162,7 @@ fn values_out_of_bounds_are_refused_before_anything_starts() {
         (["--payloads", "2G"], "larger than 1073741824 bytes"),
         (["--payloads", "1k,1k"], "listed twice"),
         (["--payloads", "4k..1k"], "runs backwards"),
-        (["-n", "0"], "0 samples were asked for"),
+        (["-n", "0"], "0 samples are too few"),
         (["-n", "200000000"], "--raw none"),
         (["--rounds", "0"], "1 to 10080"),
         (["--time-cap", "-1"], "time cap of -1 s"),
@@ -195,7 +195,7 @@ fn a_malformed_file_is_reported_with_line_and_column() {
     let wrong = file(&folder, "field.toml", "[[sub_experiment]]\ntransport = \"uds\"\nspeed = 1\n");
     fails(&["run", &wrong], 65, &["line 3, column 1", "no key 'speed'"]);
     let empty = file(&folder, "empty.toml", "");
-    fails(&["run", &empty], 65, &["nothing is to be measured"]);
+    fails(&["run", &empty], 65, &["has nothing to measure"]);
     let binary = folder.path().join("binary.toml");
     std::fs::write(&binary, [0xff, 0xfe, 0]).unwrap();
     fails(&["run", &binary.display().to_string()], 65, &["not UTF-8"]);
@@ -247,7 +247,7 @@ fn flags_print_a_file_that_means_the_same() {
     }
     fails(&["run", "/nowhere/x.toml", "--print"], 66, &["cannot be read"]);
     fails(&["run", "ecal", "--only", "uds", "--print"], 64, &["cannot wait by 'callback'"]);
-    fails(&["ping", "uds", "--leader-cpu", "none", "--print"], 64, &["cannot leave one to the kernel"]);
+    fails(&["ping", "uds", "--leader-cpu", "none", "--print"], 64, &["cannot leave a CPU to the kernel"]);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn install_prints_what_it_would_do() {
         command.args(words).env("XDG_DATA_HOME", "/nowhere").env_remove("TRIPMETER_TRANSPORTS").output().unwrap()
     };
     let output = run(&words);
-    let (said, text) = (stderr(&output), "plugins (iceoryx, grpc, http, ros2) are built from the project's sources");
+    let (said, text) = (stderr(&output), "building plugins (iceoryx, grpc, http, ros2) needs the project's sources");
     assert_eq!(output.status.code(), Some(69), "{said}");
     assert!(said.contains(text) && said.contains("have them (tripmeter-iceoryx, tripmeter-web), name"), "{said}");
     std::fs::write(installed.transports.join("tripmeter_http.so"), "").unwrap();
@@ -322,7 +322,7 @@ fn install_prints_what_it_would_do() {
     let output = run(&["install", "--all", "--dry-run"]);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("left out, as no package has the plugin: ros2; name the sources"), "{said}");
+    assert!(said.contains("left out, because no package has the plugin: ros2; name the sources"), "{said}");
 }
 
 #[test]
@@ -365,7 +365,10 @@ fn iceperf_has_its_own_flags() {
 fn transports_are_listed_with_what_is_missing() {
     let text = prints(&["list", "shm", "iceoryx-cpp-api"]);
     assert!(text.starts_with("shm: ") && text.contains("shm/ring") && text.contains("zero-copy"), "{text}");
-    assert!(text.contains("MISSING: not built; `tripmeter install iceoryx` gets it (packages needed: "), "{text}");
+    assert!(
+        text.contains("MISSING: not built; install it with `tripmeter install iceoryx` (packages needed: "),
+        "{text}"
+    );
     let json: serde_json::Value = serde_json::from_str(&prints(&["list", "--json"])).unwrap();
     let rows = json.as_array().unwrap();
     let row = |system: &str| rows.iter().find(|row| row["system"] == system).unwrap();
@@ -402,8 +405,8 @@ fn doctor_prints_a_table_of_the_cpus_asked_for() {
     assert_eq!(output.status.code(), Some(0), "without --strict it only reports");
     assert!(stderr(&output).contains(&format!("on CPUs {cpu} for 0.01 s")));
     let text = stdout(&output);
-    assert!(text.starts_with("level") && text.contains("\ninfo ") && text.contains("not visible here and"), "{text}");
-    fails(&["doctor", "--cpus", "4711"], 64, &["CPU 4711", "choose of "]);
+    assert!(text.starts_with("level") && text.contains("\ninfo ") && text.contains("not visible here ("), "{text}");
+    fails(&["doctor", "--cpus", "4711"], 64, &["CPU 4711", "choose from "]);
     fails(&["doctor", "--cpus", "first"], 64, &["2,3 or 0-3"]);
     fails(&["doctor", "--seconds", "-1"], 64, &["0.01 to 60"]);
     fails(&["doctor", "--list", "--strict"], 64, &["cannot be used with"]);
@@ -421,7 +424,7 @@ fn completions_know_the_flags() {
 fn tables_need_a_results_folder() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().display().to_string();
-    fails(&["show", &path], 66, &["is no results folder"]);
+    fails(&["show", &path], 66, &["is not a results folder"]);
     for (text, part) in [("{", "cut off"), ("[]", "no schema version"), (r#"{"schema_version":99}"#, "version 99")] {
         file(&folder, "manifest.json", text);
         fails(&["show", &path], 65, &[part]);
@@ -434,7 +437,7 @@ fn tables_are_sorted_by_a_column_and_say_what_is_fastest() {
     let first = |text: &str| text.lines().skip_while(|line| !line.starts_with("---")).nth(1).unwrap().to_owned();
     assert!(first(&prints(&["show", quick])).starts_with("shm/ring "));
     let text = prints(&["show", quick, "--sort", "1M p50:desc"]);
-    let fastest = "without the floor, at 1k: iceoryx2/publish-subscribe was measured fastest";
+    let fastest = "Floor aside, at 1k: iceoryx2/publish-subscribe was fastest";
     assert!(first(&text).starts_with("mq/queue ") && text.contains(fastest), "{text}");
     let csv = prints(&["export", quick, "--format", "csv", "--tables", "all", "--sort", "lost:desc"]);
     assert!(csv.starts_with("transport,"), "{csv}");
@@ -456,7 +459,7 @@ fn plugins_that_are_none_are_refused_with_their_class() {
     };
     refused("/nowhere/tripmeter_x.so", 66, &["/nowhere/tripmeter_x.so"]);
     refused(&file(&folder, "text.so", "no library\n"), 65, &["cannot be loaded"]);
-    refused(&library(&folder, "noentry", "int x;"), 65, &["exports no function 'tripmeter_transport'"]);
+    refused(&library(&folder, "noentry", "int x;"), 65, &["does not export the function 'tripmeter_transport'"]);
     let other_abi = "#include <tripmeter_transport.h>\nstatic tm_transport t = {.abi_version = 99};\n\
                      const tm_transport *tripmeter_transport(void) { return &t; }\n";
     refused(&library(&folder, "other", other_abi), 65, &["interface version 99", "rebuild"]);
@@ -530,7 +533,7 @@ fn round_trips_at_a_rate_that_make_no_sense_are_refused() {
     for (words, keys, parts) in [
         (&["--rate", "max"][..], "rate = \"max\"", &["'max'", "0.001 to 1e6", "--rate"][..]),
         (&["--rate", "10,10"], "rate = \"10,10\"", &["trial 2", "--rate"]),
-        (&["--rate", "10", "--followers", "2"], "rate = \"10\"\nfollowers = 2", &["1 follower", "--rate"]),
+        (&["--rate", "10", "--followers", "2"], "rate = \"10\"\nfollowers = 2", &["one follower", "--rate"]),
     ] {
         let flags = ["ping", "inmem", "--payloads", "64", "-o", &results];
         fails(&[&flags, words].concat(), 64, parts);

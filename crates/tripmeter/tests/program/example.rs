@@ -80,7 +80,7 @@ fn a_plugin_that_lies_is_found_out_when_it_is_checked() {
     assert!(finished.stderr.is_empty(), "{}", finished.stderr);
     finished.clean();
     let text = crate::common::plugin("text").display().to_string();
-    let parts = [text.as_str(), "is no shared library of this machine"];
+    let parts = [text.as_str(), "is not a shared library for this machine"];
     Tripmeter::new(["plugin-check", &text]).run().with(exit::DATA).one_line(&parts).clean();
     let place = crate::common::folder();
     let [empty, other, gone, needs] =
@@ -91,7 +91,7 @@ fn a_plugin_that_lies_is_found_out_when_it_is_checked() {
     std::fs::write(&empty, "").unwrap();
     std::fs::write(&other, header).unwrap();
     for file in [&empty, &other] {
-        let parts = [file.as_str(), "is no shared library of this machine"];
+        let parts = [file.as_str(), "is not a shared library for this machine"];
         Tripmeter::new(["plugin-check", file]).run().with(exit::DATA).one_line(&parts).clean();
     }
     let linked = |output: &str, inputs: &[&str]| {
@@ -107,7 +107,7 @@ fn a_plugin_that_lies_is_found_out_when_it_is_checked() {
     finished.clean();
     let fifo = place.path().join("fifo").display().to_string();
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let parts = [fifo.as_str(), "is no regular file"];
+    let parts = [fifo.as_str(), "is not a regular file"];
     Tripmeter::new(["plugin-check", &fifo]).run().with(exit::DATA).one_line(&parts).clean();
     Tripmeter::new(["plugin-check", "nowhere.so"]).run().with(exit::NO_INPUT).one_line(&["nowhere.so"]).clean();
 }

@@ -78,7 +78,7 @@ fn system_calls_are_those_that_a_transport_makes() {
     assert_eq!(both, ["shm/ring", "uds/datagram"]);
     sorted("nope").with(64).one_line(&["no table has a column 'nope'", "kernel", "--sort"]);
     let shown = Tripmeter::new(["show", "r"]).at(place.path()).run().with(0);
-    assert!(shown.unwrapped().contains("`tripmeter explain` disturbed by looking at them: "), "{shown:?}");
+    assert!(shown.unwrapped().contains("`tripmeter explain` slowed down by tracing: "), "{shown:?}");
     let exported = Tripmeter::new(["export", "r", "--format", "bencher"]).at(place.path()).run().with(0);
     assert!(exported.stdout.contains(&format!("uds_datagram_{wait} at 1k")), "{exported:?}");
     assert!(!exported.stdout.contains("_stamped") && !exported.stdout.contains("_calls"), "{exported:?}");
@@ -128,7 +128,7 @@ fn without_strace_all_else_is_shown() {
     let place = folder();
     let done = Tripmeter::under(&["env", "PATH=/nowhere"], words).at(place.path()).run().with(0);
     let text = done.unwrapped();
-    assert!(text.contains("strace is not installed; `sudo apt-get install strace`"), "{done:?}");
+    assert!(text.contains("strace is not installed; install it with `sudo apt-get install strace`"), "{done:?}");
     assert!(text.contains("shm/ring block") && !text.contains("system calls per message"), "{done:?}");
 }
 

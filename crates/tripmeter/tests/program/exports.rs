@@ -57,7 +57,7 @@ fn commands_that_judge_print_one_kind_of_document_and_exports_take_it() {
 
     // Another order of the figures, or an error that lists the columns.
     let wrong = run(&["compare", "r", "r", "--sort", "nope"]).with(64);
-    wrong.one_line(&["no table has a column 'nope'; there are payload_bytes ('payload')", "ratio", "--sort"]);
+    wrong.one_line(&["no table has a column 'nope'; choose from payload_bytes ('payload')", "ratio", "--sort"]);
     for words in [&["compare", "r", "r"][..], &["history", "."]] {
         run(&[words, &["--sort", "p99", "--json"]].concat()).with(64).one_line(&["--sort", "--json"]);
     }
@@ -103,8 +103,8 @@ fn commands_that_judge_print_one_kind_of_document_and_exports_take_it() {
     for format in ["junit", "github"] {
         let words = ["export", "other", "--format", format, "--verdict", "v.json"];
         run(&words).with(65).one_line(&[
-            "'v.json' is the verdict of 'r' (begun 20",
-            "not of 'other' (begun 21",
+            "'v.json' is the verdict on 'r' (begun 20",
+            "not on 'other' (begun 21",
             "tripmeter check",
         ]);
     }
@@ -139,7 +139,7 @@ fn a_program_for_parquet_of_another_version_is_named_with_both() {
     };
     let export = ["export", "r", "--format", "parquet", "-o", "p"];
     let other = run("echo tripmeter_parquet 0.0.9", &export).with(69);
-    other.one_line(&[VERSION, "plugins/tripmeter_parquet' is of version 0.0.9", "`tripmeter install parquet`"]);
+    other.one_line(&[VERSION, "plugins/tripmeter_parquet' has version 0.0.9", "`tripmeter install parquet`"]);
     let older = run("echo usage >&2; exit 64", &["ping", "inmem", "--raw", "parquet", "-n", "10", "-o", "x"]).with(69);
     older.one_line(&[
         "`--raw parquet`",
@@ -157,7 +157,7 @@ fn a_program_for_parquet_of_another_version_is_named_with_both() {
     let fifo = place.path().join("r/round-01/samples/inmem_queue_block.csv");
     fs::create_dir_all(fifo.parent().unwrap()).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    run(&script, &export).with(66).one_line(&["r/round-01/samples/inmem_queue_block.csv", "is no file"]);
+    run(&script, &export).with(66).one_line(&["r/round-01/samples/inmem_queue_block.csv", "is not a file"]);
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn a_folder_that_is_replaced_ends_a_fleet_and_the_other_stays_as_it_is() {
     good(&output);
     let said = text(&output.stdout);
     codes(&said, &[73]);
-    for part in ["nothing is written any more", "names: fleet.json report.html", "texts: finished finished"] {
+    for part in ["so the command stopped", "names: fleet.json report.html", "texts: finished finished"] {
         assert!(said.contains(part), "{said}");
     }
     assert!(!said.contains(".fetched-"), "{said}");
@@ -144,7 +144,7 @@ fn a_fleet_that_is_interrupted_leaves_nothing_on_the_hosts_and_goes_on() {
     let measured = names(&first, FleetState::Measured).len();
     assert!((1..3).contains(&measured) && names(&first, FleetState::Failed).is_empty(), "{first:?}");
     assert_eq!(names(&fleet(&lab.results("lab")), FleetState::Measured).len(), 3);
-    let waiting = format!("interrupted: {} of 3 are not measured; the same command with `-o ", 3 - measured);
+    let waiting = format!("interrupted: {} of 3 are not measured yet; the same command with `-o ", 3 - measured);
     assert!(text(&output.stderr).contains(&waiting), "{}", text(&output.stderr));
     assert!(!said.contains(".fetched-"), "{said}");
 }
@@ -227,18 +227,18 @@ fn what_is_wrong_is_said_in_one_line_before_any_host_is_reached() {
     std::fs::write(folder.path().join("to.toml"), "to = [\"b\"]\n[[sub_experiment]]\ntransport = \"tcp\"\n").unwrap();
     for (text, words, code, part) in [
         ("[[hosts]]\nname = 1\n", &["--", "ping"][..], 65, "line 2, column 8: 'hosts[0].name': found 1, expected"),
-        ("[[hosts]]\nname = \"a\"\n", &["--", "ping"], 65, "a pair needs two hosts, and there is 1"),
+        ("[[hosts]]\nname = \"a\"\n", &["--", "ping"], 65, "a pair needs two hosts, but there is only 1"),
         (&format!("{two}ssh = \"a\"\n"), &["--", "ping"], 65, "host 'b': 'a' is reached under another name"),
         (two, &["--", "show", "x"], 64, "'show' does not measure"),
         (two, &["--", "ping", "--payload"], 64, "after '--': unexpected argument '--payload'"),
-        (two, &["--", "ping", "-h"], 64, "after '--': help is not measured"),
-        (two, &["--", "ping", "--to", "b"], 64, "after '--': --to has no meaning there"),
-        (two, &["--", "ping", "-o", "x"], 64, "after '--': --output has no meaning there"),
+        (two, &["--", "ping", "-h"], 64, "after '--': fleet does not show"),
+        (two, &["--", "ping", "--to", "b"], 64, "after '--': --to does not apply"),
+        (two, &["--", "ping", "-o", "x"], 64, "after '--': --output does not apply"),
         (two, &["--", "run", "x.toml"], 66, "'x.toml' cannot be read"),
-        (two, &["--mode", "hosts", "--", "run", "to.toml"], 65, "has `to`, as fleet says where"),
-        (two, &["--center", "b", "--", "ping"], 64, "--center is of --mode star"),
-        (two, &["--mode", "star", "--center", "c", "--", "ping"], 64, "there is no host 'c'; there are a, b"),
-        (two, &["--figures", "x", "--", "ping"], 64, "there is no figure 'x'"),
+        (two, &["--mode", "hosts", "--", "run", "to.toml"], 65, "has `to`, but fleet chooses"),
+        (two, &["--center", "b", "--", "ping"], 64, "--center requires --mode star"),
+        (two, &["--mode", "star", "--center", "c", "--", "ping"], 64, "there is no host 'c'; choose from a, b"),
+        (two, &["--figures", "x", "--", "ping"], 64, "no figure 'x'"),
         (two, &["--push", "--", "ab", "tcp"], 64, "--push does not know the plugins of 'ab'"),
     ] {
         let (found, said) = run(text, words);
@@ -248,9 +248,9 @@ fn what_is_wrong_is_said_in_one_line_before_any_host_is_reached() {
     let (code, said) = run(two, &["-q", "-o", "lab", "--", "ping", "tcp"]);
     assert!(code == 69 && said.contains("host 'a' is left out"), "{code}: {said}");
     let (code, said) = run(two, &["-q", "-o", "lab", "--", "ping", "udp"]);
-    assert!(code == 65 && said.contains("'lab' is of another command"), "{code}: {said}");
+    assert!(code == 65 && said.contains("'lab' belongs to another command"), "{code}: {said}");
     std::fs::create_dir(folder.path().join("other")).unwrap();
     std::fs::write(folder.path().join("other/file"), "").unwrap();
     let (code, said) = run(two, &["-o", "other", "--", "ping", "tcp"]);
-    assert!(code == 73 && said.contains("has other files than results of a fleet"), "{code}: {said}");
+    assert!(code == 73 && said.contains("has files that are not results of a fleet"), "{code}: {said}");
 }

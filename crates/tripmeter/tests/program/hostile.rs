@@ -193,7 +193,7 @@ fn a_manifest_with_a_path_for_a_name_is_refused_and_nothing_leaves_its_folder() 
                 "eprosima history -p a/b/p -e a/b/runs",
             ] {
                 let refused = tripmeter(&place, line).with(exit::DATA);
-                refused.says(&[file, "is no name"]);
+                refused.says(&[file, "is not a valid name"]);
             }
             fs::remove_dir_all(place.path().join("a")).unwrap();
         }
@@ -313,7 +313,7 @@ fn a_line_that_was_cut_is_left_out_with_its_payload_if_that_does_not_count() {
     let left_out = [NAME, "32 bytes left out", "the manifest does not list it as finished"];
     for line in ["41,32", "41", "41,3", "41,32,1.0"] {
         cut(line);
-        let ended = "in the reference, it did not come to its end: 1 of 2 payloads finished; missing: 32";
+        let ended = "in the reference, it did not finish: 1 of 2 payloads finished; missing: 32";
         let compared = tripmeter(&place, "eprosima compare -R results -r results").with(1).says(&left_out);
         assert!(compared.unwrapped().contains(ended), "{}", compared.stdout);
         tripmeter(&place, "eprosima process results").with(exit::GOOD).says(&left_out);
@@ -392,7 +392,7 @@ fn a_resumed_run_logs_in_to_no_host_that_the_user_does_not_name() {
         Tripmeter::new(words).at(place.path()).environment("TRIPMETER_SSH", ssh.to_str().unwrap()).run()
     };
     let again = format!("--to {host} --push");
-    resumed(&[]).with(exit::USAGE).one_line(&["other hosts", "logged in to", &again]);
+    resumed(&[]).with(exit::USAGE).one_line(&["other hosts", "log in to", &again]);
     for other in [&["--to", host][..], &["--to", "lab2", "--push"], &["--to", host, "--to", host, "--push"]] {
         resumed(other).with(exit::DATA).one_line(&[&again]);
     }
@@ -443,7 +443,7 @@ fn a_resumed_run_takes_no_file_and_no_host_from_its_folder() {
     let made = elsewhere.path().join("made by it");
     let (place, plugin) = with_settings("trouble", &[("makes", made.to_str().unwrap()), ("host", "192.0.2.1")]);
     let file = &*format!("trouble?makes={}", made.display());
-    let again = format!("name them again: --setting '{host}' --setting '{file}'");
+    let again = format!("repeat them: --setting '{host}' --setting '{file}'");
     refuses(&place, &plugin, &[], exit::USAGE, &["files or hosts", &again]);
     let wrong =
         ["trouble?makes=made by us", "trouble?makes=", "trouble?makes", "makes=made by it", "tcp?makes=made by it"];
@@ -460,7 +460,7 @@ fn a_resumed_run_takes_no_file_and_no_host_from_its_folder() {
 #[test]
 fn a_resumed_run_takes_what_names_nothing_from_its_folder() {
     let (place, plugin) = with_settings("trouble", &[("side", "leader")]);
-    let none = "has no setting that names a file or a host";
+    let none = "no setting of what is missing names a file or a host";
     refuses(&place, &plugin, &["trouble?side=leader"], exit::USAGE, &["--setting", none]);
     let words = ["run", "-q", "--resume", "results", "--plugin", &plugin];
     Tripmeter::new(words).at(place.path()).run().with(exit::GOOD).clean();
@@ -472,7 +472,7 @@ fn a_resumed_run_takes_what_names_nothing_from_its_folder() {
 #[test]
 fn a_resumed_run_takes_no_setting_of_an_older_plugin_but_its_defaults() {
     let (place, plugin) = with_settings("undeclared", &[("side", "leader")]);
-    let again = "name them again: --setting 'trouble?side=leader'";
+    let again = "repeat them: --setting 'trouble?side=leader'";
     refuses(&place, &plugin, &[], exit::USAGE, &[again]);
     let words = ["run", "-q", "--resume", "results", "--plugin", &plugin, "--setting", "trouble?side=leader"];
     Tripmeter::new(words).at(place.path()).run().with(exit::GOOD).clean();
@@ -535,7 +535,7 @@ fn numbers_and_texts_of_a_manifest_have_limits() {
     change(&results, |manifest| manifest["plan"]["sub_experiments"][0]["title"] = json!("x".repeat(20 << 20)));
     told(&["a text of 20971520 bytes", "65536"]);
     change(&results, |manifest| manifest["plan"]["left_out"] = json!(vec![""; 1_000_000]));
-    told(&["manifest.json", "elements in all, and the most are 250000"]);
+    told(&["manifest.json", "elements in all, and (limit 250000)"]);
     // A naive check would compare each pair.
     change(&results, |manifest| {
         let one = manifest["plan"]["sub_experiments"][0].clone();
@@ -583,7 +583,7 @@ fn too_little_memory_for_samples_is_an_error_of_the_sub_experiment() {
     let place = folder();
     let line = "ping uds/stream -q --wait block --no-floor --payloads 16 -o results -n";
     let failed = in_little_memory(&place, &format!("{line} 100000000")).with(exit::PARTIAL);
-    failed.says(&[NAME, "100000000 samples: 800000000 bytes cannot be had", "-n"]).clean();
+    failed.says(&[NAME, "cannot allocate 800000000 bytes for 100000000 samples", "-n"]).clean();
     fs::remove_dir_all(place.path().join("results")).unwrap();
     in_little_memory(&place, &format!("{line} 1000")).with(exit::GOOD);
 }

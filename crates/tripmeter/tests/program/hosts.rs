@@ -202,8 +202,8 @@ fn clocks_that_may_be_too_far_apart_leave_latencies_one_way_out() {
     good(&output);
     let said = unwrapped(&output.stdout);
     assert!(said.contains("note: hosts of followers this host in the reference, h1 in the results"), "{said}");
-    assert_eq!(said.matches("No latency can be told; --wide shows counts and rates.").count(), 1, "{said}");
-    assert_eq!(said.matches("NO LATENCY ONE WAY: the clocks of the hosts are").count(), 4, "{said}");
+    assert_eq!(said.matches("There is no latency to show; --wide shows counts and rates.").count(), 1, "{said}");
+    assert_eq!(said.matches("NO ONE-WAY LATENCY: the clock error between the hosts is").count(), 4, "{said}");
     for (most, is_refused) in [("0.001", true), ("1000000", false)] {
         for (name, figure) in [
             ("ping", Figure::OneWay),
@@ -217,7 +217,7 @@ fn clocks_that_may_be_too_far_apart_leave_latencies_one_way_out() {
             let trial = &sub.cells[0].trials[0];
             let place = format!("{name} {most}");
             if (name, is_refused) == ("publish", true) {
-                assert!(sub.cells[0].why_silent().starts_with("latencies one way are left out"), "{place}");
+                assert!(sub.cells[0].why_silent().starts_with("one-way latencies omitted"), "{place}");
                 assert_eq!(trial.series().count(), 0, "{place}: {trial:?}");
             }
             assert_eq!(trial.get(&Stream::all(), figure, Statistic::P50).is_none(), is_refused, "{place}");
@@ -307,16 +307,16 @@ fn what_is_wrong_with_a_host_is_said_in_one_line() {
     let said = text(&output.stdout);
     let lines: Vec<&str> = said.lines().collect();
     let expected = [
-        ("its messages travel through shared-memory, which another host has no part in", 64),
+        ("its messages travel through shared-memory, which does not reach another host", 64),
         ("host 'nobody.invalid': ", 69),
-        ("here, it has no interface 'eth9'; there are lab 10.77.0.254", 64),
-        ("host 'h1': it has no interface 'eth9'; there are eth0 10.77.0.1", 64),
-        ("fd77::fe here and 10.77.0.1 there are of two families", 64),
-        ("'-oProxyCommand=x' is no host as ssh takes it", 64),
+        ("here, it has no interface 'eth9'; it has lab 10.77.0.254", 64),
+        ("host 'h1': it has no interface 'eth9'; it has eth0 10.77.0.1", 64),
+        ("fd77::fe here and 10.77.0.1 there mix IPv4 and IPv6", 64),
+        ("'-oProxyCommand=x' is not a host name for ssh", 64),
         ("cannot be used with", 64),
-        ("2 followers were asked for, and there is 1 host; each has one follower", 64),
+        ("2 followers were requested, but there is 1 host; each host has one follower", 64),
         ("required", 64),
-        ("pattern 'log' has no other host", 64),
+        ("pattern 'log' runs on one host", 64),
         ("Permission denied", 69),
         ("the key of 10.77.0.1 has changed; if it should have, remove the old one by `ssh-keygen -R '10.77.0.1'`", 69),
         ("no tripmeter there", 69),
@@ -399,14 +399,14 @@ fn a_program_that_is_missing_there_is_pushed_once_and_not_to_another_kind_of_cpu
     let said = text(&output.stdout);
     let copied = said
         .lines()
-        .filter(|line| line.contains("copied to 'h1' what it lacked of this program and its plugins"))
+        .filter(|line| line.contains("copied the missing files of this program and its plugins to 'h1'"))
         .count();
     let codes: Vec<&str> = said.lines().filter(|line| line.starts_with("code ")).collect();
     // A resumed run is pushed as at its start, once its host is named again.
     let expected = ["code 0", "code 0", "code 130", "code 64", "code 0", "code 69"];
     assert_eq!((copied, &codes[..]), (2, &expected[..]), "{said}");
-    assert!(said.contains("name them again: --to h1 --push"), "{said}");
-    assert!(said.contains("its CPUs are 'aarch64', this program is for"), "{said}");
+    assert!(said.contains("repeat: --to h1 --push"), "{said}");
+    assert!(said.contains("its CPUs are 'aarch64', but this program is for"), "{said}");
     let counts = ["content", "/tripmeter"].map(|part| said.lines().filter(|line| line.ends_with(part)).count());
     assert_eq!(counts, [2, 2], "two sets have one program: {said}");
     for name in ["first", "second", "begun"] {

@@ -32,8 +32,8 @@ fn a_plugin_that_is_missing_or_another_there_is_named_before_anything_is_measure
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!((lines.len(), lines[1], lines[3]), (4, "code 69", "code 69"), "{said}");
     let begins = "tripmeter: host 'h1': transport 'trouble/stream' cannot be measured there: ";
-    let lacking = "it has no such transport; install it there, or copy its plugin by --push";
-    let other = "it has version 2.0.0 there, 1.0.0 here; install the same there, or copy ours by --push";
+    let lacking = "it has no such transport; install it there, or copy its plugin with --push";
+    let other = "it has version 2.0.0 there, but 1.0.0 here; install the same there, or copy ours with --push";
     assert_eq!([lines[0], lines[2]], [lacking, other].map(|why| format!("{begins}{why}")), "{said}");
 }
 

@@ -155,7 +155,7 @@ fn rounds_are_repeated_for_a_time() {
             },
         );
         let said = Tripmeter::new(["run", "--resume", &output]).run().with(0).clean().stderr;
-        assert!(said.contains("its time (--for 60 minutes) was over: no further round is measured"), "{said}");
+        assert!(said.contains("its time (--for 60 minutes) was over, so no further round is measured"), "{said}");
         let again = manifest(&results);
         assert_eq!((again.plan.rounds, again.sub_experiments.len()), (whole.plan.rounds, whole.sub_experiments.len()));
         let missing = match whole.plan.rounds {
@@ -164,11 +164,9 @@ fn rounds_are_repeated_for_a_time() {
         };
         assert_eq!(again.resumptions.last().unwrap().rest, [missing]);
     }
-    for (flags, part) in [
-        (["--for", "3d"], "10m or 24h"),
-        (["--for", "0"], "more than 0"),
-        (["--keep-samples", "1"], "there is one round"),
-    ] {
+    for (flags, part) in
+        [(["--for", "3d"], "10m or 24h"), (["--for", "0"], "above 0"), (["--keep-samples", "1"], "there is one round")]
+    {
         Tripmeter::new(["ping", "uds"].iter().chain(&flags)).run().with(64).says(&[part]).clean();
     }
 }
@@ -192,13 +190,16 @@ fn a_resumed_run_says_for_how_long_it_goes_on() {
     run.until("a round that is whole", |_| results.join("round-02").exists());
     run.signal("INT");
     let said = run.wait(LONGEST).with(exit::INTERRUPTED).clean().stderr;
-    assert!(said.contains("no round is whole: rounds are repeated for 60 minutes again (--for)"), "{said}");
+    assert!(said.contains("no round is complete: rounds are repeated for 60 minutes again (--for)"), "{said}");
     // The completed rounds count towards the hour.
     let mut again = Tripmeter::new(["run", "--resume", &output]).start();
-    again.until("its first words", |run| run.said().contains("going on"));
+    again.until("its first words", |run| run.said().contains("continuing"));
     again.signal("INT");
     let said = again.wait(LONGEST).stderr;
-    assert!(said.contains(" whole: rounds are repeated for ") && said.contains(" more (--for 60 minutes)"), "{said}");
+    assert!(
+        said.contains(" complete: rounds are repeated for ") && said.contains(" more (--for 60 minutes)"),
+        "{said}"
+    );
 }
 
 /// If the time ends in the first round, that round has its own folder.
@@ -235,7 +236,7 @@ fn one_round_of_a_time_has_its_folder_and_everything_finds_it() {
 fn more_rounds_than_can_be_read_are_refused() {
     let folder = folder();
     let at = |words: &[&str]| Tripmeter::new(words).at(folder.path()).run().with(64);
-    at(&["run", "interference", "--rounds", "10080"]).says(&["at most 100000 can be read again", "--rounds"]);
+    at(&["run", "interference", "--rounds", "10080"]).says(&["results hold at most 100000", "--rounds"]);
     let choose = ["choose", "inmem", "--payload", "1k", "--rate", "100", "--keep-samples", "1", "--rounds", "1"];
     at(&choose).one_line(&["there is one round"]);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -45,7 +45,7 @@ fn runs_are_continued_after_a_kill_and_an_interruption() {
         at_kill >= 3
     });
     killed.signal("STOP");
-    tripmeter(&place, &words).run().with(73).one_line(&["another command uses"]);
+    tripmeter(&place, &words).run().with(73).one_line(&["another command is using"]);
     killed.signal("KILL");
     assert_eq!(killed.wait(LONGEST).code, None);
     assert!(!place.path().join("limits.csv").exists());
@@ -119,7 +119,7 @@ fn limits_from_too_few_runs_say_which_of_them_fail() {
         let folder = format!("runs/run-{number}");
         tripmeter(&place, &["check", &folder, "--limits", "limits.csv"]).run().code
     };
-    let figure = format!("{NAME} at 16: rtt_half_ns.p50 is 3000, the limit 2980");
+    let figure = format!("{NAME} at 16: rtt_half_ns.p50 is 3000, limit 2980");
     limits("99").says(&["1 of the 3 runs fail", "'run-3'", &figure, "100", "--percentile 100"]);
     assert_eq!([1, 2, 3].map(check), [Some(0), Some(0), Some(1)]);
     for percentile in ["50", "100"] {

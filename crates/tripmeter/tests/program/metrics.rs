@@ -133,7 +133,7 @@ fn several_tables_are_one_json_array_and_no_csv_but_the_figures() {
     {
         let refused = print(&[words, &["--format", "csv"]].concat()).with(64);
         assert!(refused.stdout.is_empty(), "{words:?}");
-        refused.says(&["name one table and one folder, or --format json"]);
+        refused.says(&["name one table and one folder, or use --format json"]);
     }
     let figures = print(&[golden, "--tables", "figures", "--format", "csv"]).with(0).stdout;
     let mut reader = csv::Reader::from_reader(figures.as_bytes());

@@ -240,8 +240,9 @@ fn messages_of_a_stream_are_timed_one_way_by_every_wait() {
         let found = [Figure::Sent, Figure::Received, Figure::OneWayTimed].map(|of| count(&trial, of));
         assert_eq!(found, [SAMPLES; 3], "{place}");
         check_stream(&trial, &place);
-        let is_noted =
-            |table: &str| table.split_whitespace().collect::<Vec<_>>().join(" ").contains("rates include it");
+        let is_noted = |table: &str| {
+            table.split_whitespace().collect::<Vec<_>>().join(" ").contains("so rates include a clock reading")
+        };
         assert!(table.contains("one_way") && is_noted(&table), "{table}");
         let (trial, table) = streamed(transport, wait, &["--rate", "2000"]);
         let none = value(&trial, Figure::OneWayTimed).is_none() && times(&trial, Figure::OneWay).is_none();
@@ -300,6 +301,6 @@ fn kernel_time_is_exact_or_has_no_figure() {
         |figure: &str| metrics.lines().filter(|line| line.contains(&format!(",process=leader,{figure},"))).count();
     assert_eq!(count("cpu_time_ns"), 4, "{metrics}");
     let shown = Tripmeter::new(["show", "r", "--wide"]).at(place.path()).run().with(0);
-    let why = "no figure in the column kernel: this kernel splits CPU time between user and kernel by timer ticks";
+    let why = "the column kernel is empty: this kernel splits CPU time between user and kernel by timer ticks";
     assert_eq!(count("kernel_time_ns"), if shown.unwrapped().contains(why) { 0 } else { 4 }, "{shown:?}");
 }

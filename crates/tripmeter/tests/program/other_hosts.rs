@@ -161,8 +161,8 @@ fn a_host_that_names_the_address_of_another_one_gets_no_messages() {
     let hosts = ScriptedHosts::new(&["a"]);
     std::fs::write(hosts.path("a/hook"), "export SSH_CONNECTION='127.0.0.1 40000 127.0.0.2 22'\n").unwrap();
     let (code, said) = hosts.run(&["ping", "tcp", "--to", "a", "-n", "10", "--no-report", "-o", "none"]);
-    let why = "host 'a': it says that ssh reaches it at 127.0.0.2:22 from 127.0.0.1:40000, and there is no such connection \
-               here; name its address or interface by --to-interface";
+    let why = "host 'a': it reports that ssh reaches it at 127.0.0.2:22 from 127.0.0.1:40000, but there is no such \
+               connection here; name its address or interface by --to-interface";
     assert!(code == 64 && said.contains(why), "{code}: {said}");
     assert!(!hosts.path("none").exists());
 }

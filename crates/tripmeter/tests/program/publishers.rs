@@ -131,7 +131,11 @@ fn what_cannot_have_several_publishers_is_refused_with_the_names_of_those_that_c
         let (finished, _folder) = run(transport, 2, more);
         finished.with(exit::USAGE).one_line(parts).clean();
     };
-    refused("tcp", &[], &["'tcp'", "1 publisher", "2 were asked for", "uds/datagram", "udp/loopback", "--publishers"]);
+    refused(
+        "tcp",
+        &[],
+        &["'tcp'", "one publisher", "2 were requested", "uds/datagram", "udp/loopback", "--publishers"],
+    );
     refused("uds/stream", &[], &["'uds/stream'", "inmem/queue"]);
     refused("uds", &["--topics", "2"], &["2 publishers", "2 topics", "--publishers", "--topics"]);
     // Messages that would need several packets.

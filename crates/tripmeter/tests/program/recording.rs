@@ -325,7 +325,11 @@ fn a_recording_that_cannot_be_kept_up_with_is_said_to_be_missed() {
     let messages: Vec<Message> = (0..300).map(|index| ("/lidar".to_owned(), index * 1000, 1 << 20)).collect();
     let file = write(recorded.path(), Some(Compression::Zstd), &messages);
     let finished = play(&file, output.path(), &[&["uds", "--no-floor"], &STEADY[..]].concat()).with(exit::GOOD).clean();
-    assert!(finished.unwrapped().contains("RATE MISSED on 1 of 1 topics, most on '/lidar'"), "{}", finished.stdout);
+    assert!(
+        finished.unwrapped().contains("RATE MISSED on 1 of 1 topics; the worst is '/lidar'"),
+        "{}",
+        finished.stdout
+    );
     let manifest = manifest(output.path());
     let trial = trial(&manifest, &manifest.sub_experiments[0].name);
     let lidar = Stream::topic("/lidar");
@@ -384,7 +388,7 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     };
     let uds = ["uds"];
     refused(&other("empty.mcap", b""), &uds, exit::DATA, &["'", "empty.mcap' is empty: 0 bytes"]);
-    refused(&other("text.mcap", b"hello, world\n"), &uds, exit::DATA, &["is no MCAP file", "hello, w"]);
+    refused(&other("text.mcap", b"hello, world\n"), &uds, exit::DATA, &["is not an MCAP file", "hello, w"]);
     let cut = other("cut.mcap", &whole[..whole.len() / 2]);
     refused(&cut, &uds, exit::DATA, &["is cut off", &format!("{} bytes", whole.len() / 2), "mcap recover"]);
     refused(&other("changed.mcap", &changed), &uds, exit::DATA, &["is damaged", "Data section CRC"]);
@@ -405,15 +409,20 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     let topics = ["uds", "--topics", "/imu,/camara"];
     refused(&file, &topics, exit::USAGE, &["has no topic '/camara' (did you mean '/camera'?)", "/imu", "--topics"]);
     refused(&file, &["uds", "--from", "3", "--until", "2"], exit::USAGE, &["from 3 s until 2 s", "--from, --until"]);
-    refused(&file, &["uds", "--from", "60"], exit::USAGE, &["no message in the part", "from 60 s", "133 messages"]);
+    refused(
+        &file,
+        &["uds", "--from", "60"],
+        exit::USAGE,
+        &["no message in the chosen part", "from 60 s", "133 messages"],
+    );
     let twice = file.to_str().unwrap();
-    refused(&file, &["uds", twice], exit::USAGE, &["is the same as", "name it once"]);
+    refused(&file, &["uds", twice], exit::USAGE, &["are the same", "name one of them"]);
     let database = other("drive.db3", b"SQLite format 3\0");
     refused(&database, &uds, exit::DATA, &["an SQLite database", "mcap convert FILE.db3 FILE.mcap"]);
     refused(&other("drive.bag", b"#ROSBAG V2.0\n"), &uds, exit::DATA, &["a bag of ROS 1", "mcap convert"]);
     let long = folder();
     let named = write(long.path(), Some(Compression::Zstd), &[("x".repeat(4097), 0, 64)]);
-    refused(&named, &uds, exit::DATA, &["topic of channel 1", "4097 bytes", "4096"]);
+    refused(&named, &uds, exit::DATA, &["topic name of channel 1", "4097 bytes", "4096"]);
     let large = folder();
     let huge = write(large.path(), Some(Compression::Zstd), &[("/huge".to_owned(), 0, 64 << 20)]);
     refused(&huge, &["shm?depth=1024"], exit::USAGE, &["'/huge'", &(64_u64 << 20).to_string(), "shared memory"]);
@@ -467,7 +476,7 @@ fn a_bag_of_several_files_is_played_as_one() {
     };
     resume(&[second, first]).with(exit::GOOD).clean();
     resume(&[first]).with(exit::USAGE).one_line(&["has no topic '/camera'"]);
-    resume(&[]).with(exit::USAGE).one_line(&["--recording FILE; once for each of several"]);
+    resume(&[]).with(exit::USAGE).one_line(&["--recording FILE; once for each file"]);
 }
 
 /// The heading for all topics names no payload, and each topic has a row.
@@ -515,7 +524,7 @@ fn an_experiment_file_is_resolved_with_its_recording_whether_it_is_run_or_printe
     let file = recorded.path().join("drive.mcap").canonicalize().unwrap();
     assert!(good.stdout.contains(&format!("file = \"{}\"", file.display())), "{}", good.stdout);
     let wrong = [
-        (format!("one_way = true\n{drive}{uds}"), exit::DATA, "one way by itself"),
+        (format!("one_way = true\n{drive}{uds}"), exit::DATA, "always measures one-way latency"),
         (format!("topics = 3\n{drive}{uds}"), exit::DATA, "topics (--topics) and a recording"),
         (format!("payloads = \"1k\"\n{drive}{uds}"), exit::DATA, "payloads (--payloads) and a recording"),
         (format!("mode = \"bench\"\n{drive}{uds}"), exit::DATA, "mode (--mode) and a recording"),

@@ -54,7 +54,7 @@ impl Place {
         let (finished, before) = self.change(way);
         let ended = run.wait(LONGEST).with(exit::CANNOT_CREATE);
         let path = self.results.to_str().unwrap();
-        let ended = ended.says(&[&format!("folder '{path}"), "nothing is written any more", "run --resume"]);
+        let ended = ended.says(&[&format!("folder '{path}"), "so the command stopped", "run --resume"]);
         assert!(!ended.stderr.contains("/proc/"), "{way}: {ended:?}");
         assert!(files(&finished) == before, "{way}: the finished results have changed: {ended:?}");
         if ["renamed", "removed"].contains(&way) {
@@ -230,7 +230,7 @@ fn a_page_is_written_to_no_other_folder() {
             });
             let (finished, before) = place.change(way);
             fs::write(go, "").unwrap();
-            let ended = run.wait(LONGEST).with(exit::CANNOT_CREATE).says(&["nothing is written any more"]);
+            let ended = run.wait(LONGEST).with(exit::CANNOT_CREATE).says(&["so the command stopped"]);
             assert!(files(&finished) == before, "{words:?}, {way}: {ended:?}");
         }
     }

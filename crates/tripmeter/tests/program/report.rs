@@ -156,8 +156,8 @@ fn the_page_of_an_ab_has_the_verdicts_of_ab_json() {
     let json: serde_json::Value = serde_json::from_slice(&fs::read(place.path().join("one/ab.json")).unwrap()).unwrap();
     let counts = &json["counts"];
     let told = |text: &str| {
-        assert!(text.contains("changes up to 7 % are none") && text.contains("rtt_half_ns.min"), "{counts}");
-        for (kind, words) in [("improved", "faster in "), ("inconclusive", "it cannot be told which is faster in ")] {
+        assert!(text.contains("ignoring changes up to 7 %") && text.contains("rtt_half_ns.min"), "{counts}");
+        for (kind, words) in [("improved", "faster in "), ("inconclusive", "it is undecided which is faster in ")] {
             if let Some(count) = counts[kind].as_u64().filter(|count| *count > 0) {
                 assert!(text.contains(&format!("{words}{count} of 2 figures")), "{kind}: {counts}");
             }

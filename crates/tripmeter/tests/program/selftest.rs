@@ -55,7 +55,7 @@ fn a_killed_campaign_goes_on_and_keeps_what_it_had() {
     assert_eq!((after.len(), &after[4]["phase"], &after[4]["seed"]), (5, &missing.into(), &seed.into()));
     let delay_ns = after[4]["answer_delay_ns"].as_u64();
     assert_eq!(delay_ns.is_some_and(|ns| ns > 0), is_required(), "{}", after[4]);
-    assert!(finished.stderr.contains("1 of 4 comparisons to be made: about "), "{}", finished.stderr);
+    assert!(finished.stderr.contains("1 of 4 comparisons left: about "), "{}", finished.stderr);
     let made: Value = serde_json::from_str(&finished.stdout).expect("it is JSON");
     let kept = std::fs::read_to_string(results.join("selftest.json")).expect("it is kept");
     assert_eq!(made, serde_json::from_str::<Value>(&kept).unwrap());
@@ -66,7 +66,7 @@ fn a_killed_campaign_goes_on_and_keeps_what_it_had() {
         // Everything is complete: only truth and overhead are measured again.
         let again = Tripmeter::new(words).start().wait(LONGEST);
         ended(&again);
-        assert!(again.stdout.contains("Measurement truth") && lines(&results) == after, "{}", again.stdout);
+        assert!(again.stdout.contains("Truth: stalls") && lines(&results) == after, "{}", again.stdout);
     }
     let other = ["selftest", "--full", "--comparisons", "1", "--seed", "6", "-o", &output];
     Tripmeter::new(other).run().with(65).one_line(&["another seed"]);
@@ -82,6 +82,6 @@ fn a_killed_campaign_goes_on_and_keeps_what_it_had() {
     std::fs::create_dir(&others).unwrap();
     std::fs::write(others.join("manifest.json"), "{}").unwrap();
     let path = others.display().to_string();
-    Tripmeter::new(["selftest", "-o", &path]).run().with(65).one_line(&[&path, "holds no selftest", "-o"]);
+    Tripmeter::new(["selftest", "-o", &path]).run().with(65).one_line(&[&path, "has no selftest", "-o"]);
     assert_eq!(std::fs::read_dir(&others).unwrap().count(), 1);
 }

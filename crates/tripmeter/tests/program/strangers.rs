@@ -238,7 +238,7 @@ fn a_lease_on_a_process_of_somebody_else_is_kept_and_reported_at_once() {
         let user = [format!("--reuid={STRANGER}"), format!("--regid={STRANGER}")];
         let wrapper = ["setpriv", &user[0], &user[1], "--clear-groups"];
         let told = Tripmeter::under(&wrapper, words).temporary(place.path()).run().with(exit::GOOD);
-        told.says(&["daemon 'iox-roudi'", &victim.id().to_string(), "may not be ended by this user", "it is left"]);
+        told.says(&["daemon 'iox-roudi'", &victim.id().to_string(), "belongs to another user", "keeps running"]);
         let lease = place.path().join(format!("tripmeter-{STRANGER}/daemon-iox-roudi"));
         assert_eq!(fs::read_to_string(lease).unwrap().trim(), line);
     } else {

@@ -62,7 +62,7 @@ pub(crate) fn unpack(archive: impl Read, into: &Path, limits: ArchiveLimits) -> 
             return refused("leads out of the folder");
         }
         if path.components().count() > MOST_PARTS {
-            return refused(&format!("is below more than {MOST_PARTS} folders"));
+            return refused(&format!("is nested in more than {MOST_PARTS} folders"));
         }
         if ![EntryType::Regular, EntryType::Directory].contains(&entry.header().entry_type()) {
             return refused("is neither a file nor a folder");
@@ -70,10 +70,10 @@ pub(crate) fn unpack(archive: impl Read, into: &Path, limits: ArchiveLimits) -> 
         entries += 1;
         bytes = bytes.saturating_add(entry.size());
         if entries > limits.entries {
-            return refused(&format!("is file or folder {entries}, at most {} are taken", limits.entries));
+            return refused(&format!("exceeds the limit of {} files and folders", limits.entries));
         }
         if bytes > limits.bytes {
-            let all = format!("makes it {bytes} bytes, at most {} are taken", limits.bytes);
+            let all = format!("brings the total to {bytes} bytes (limit {})", limits.bytes);
             return refused(&format!("{all}; keep fewer samples (--raw none), or measure less at once"));
         }
         if !is_fetched(&path, entry.header().entry_type() == EntryType::Directory) {
@@ -185,11 +185,11 @@ pub(super) mod tests {
         };
         let (error, left) = two(ArchiveLimits { bytes: 5, entries: 9 });
         assert!(
-            left == 1 && error.starts_with("'trials.jsonl' makes it 6 bytes, at most 5 are taken; keep fewer"),
+            left == 1 && error.starts_with("'trials.jsonl' brings the total to 6 bytes (limit 5); keep fewer"),
             "{error}"
         );
         let (error, left) = two(ArchiveLimits { bytes: 9, entries: 1 });
-        assert!(left == 1 && error == "'trials.jsonl' is file or folder 2, at most 1 are taken", "{error}");
+        assert!(left == 1 && error == "'trials.jsonl' exceeds the limit of 1 files and folders", "{error}");
         // A name without end, which would be held in memory.
         let mut header = tar::Header::new_gnu();
         header.set_entry_type(EntryType::GNULongName);
@@ -199,6 +199,6 @@ pub(super) mod tests {
         let error = unpack(endless, folder.path(), ArchiveLimits::USUAL).unwrap_err().to_string();
         assert!(error.contains("more than 1048576 bytes"), "{error}");
         let deep = refused(&archive(&"a/".repeat(17), EntryType::Directory), ArchiveLimits::USUAL);
-        assert!(deep.1 == 0 && deep.0.ends_with("is below more than 16 folders"), "{deep:?}");
+        assert!(deep.1 == 0 && deep.0.ends_with("is nested in more than 16 folders"), "{deep:?}");
     }
 }

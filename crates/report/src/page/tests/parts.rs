@@ -32,7 +32,8 @@ fn several_results_are_judged_against_the_first() {
     let map = chart(&document, "verdicts");
     assert!(map.subtitle.starts_with("by a threshold of 10 %"), "{}", map.subtitle);
     assert_eq!(map.heat.as_ref().unwrap().cells[0].text, "! +30 %");
-    let expected = "new compared with old: of 6 figures, 4 worse, 2 not different (by a threshold of 10 %: too few rounds for a test).\n";
+    let expected = "new compared with old: of 6 figures, 4 worse, 2 not different (by a threshold of 10 %, as there \
+                    are too few rounds for a test).\n";
     assert!(answer(&document).contains(expected), "{}", answer(&document));
 }
 
@@ -59,9 +60,9 @@ fn what_is_missing_is_told() {
     let document = page(&[of("old", &old), of("new", &new), of("other", &other)]);
     let said = answer(&document);
     let expected = [
-        "new compared with old: of 12 figures, 2 worse, 7 not different, 3 missing (by a threshold of 10 %: too few rounds \
-         for a test). Missing in new: mq and tcp at 64k.",
-        "other compared with old: no figure is of both. Missing in other: uds, mq and tcp.",
+        "new compared with old: of 12 figures, 2 worse, 7 not different, 3 missing (by a threshold of 10 %, as there \
+         are too few rounds for a test). Missing in new: mq and tcp at 64k.",
+        "other compared with old: no figure in common. Missing in other: uds, mq and tcp.",
     ];
     assert!(expected.iter().all(|part| said.contains(part)), "{said}");
     let text = Text { is_unwrapped: true, ..Text::default() }.render(&document);
@@ -132,7 +133,7 @@ fn an_ab_is_judged_by_what_it_was_asked() {
                     rtt_half is 2.00 µs with a and 2.50 µs with b, ×1.25 (";
     assert!(said.contains(expected) && !said.contains("fastest"), "{said}");
     let map = chart(&document, "verdicts_ab");
-    assert!(map.subtitle.contains("changes up to 5 % are none, false discovery rate 1 %"), "{}", map.subtitle);
+    assert!(map.subtitle.contains("ignoring changes up to 5 %, false discovery rate 1 %"), "{}", map.subtitle);
     assert!(!map.heat.as_ref().unwrap().cells[0].detail.contains("p50"), "{map:?}");
     // Within the margin nothing is slower, and no chart says otherwise.
     let document = with(&[], 0.5);
@@ -166,8 +167,8 @@ fn too_few_pairs_have_one_answer() {
     );
     let document = page_of_one(&pairs);
     let all = answer(&document) + &readings(&document);
-    assert!(all.contains("it cannot be told which is faster in 2 of 2 figures"), "{all}");
-    assert!(all.contains("(no interval: 6 pairs, too few for 2 figures judged together): cannot be told"), "{all}");
+    assert!(all.contains("it is undecided which is faster in 2 of 2 figures"), "{all}");
+    assert!(all.contains("(no interval: 6 pairs, too few for 2 figures judged together): undecided"), "{all}");
     assert!(!all.contains("fastest") && !all.contains("greater with"), "{all}");
 }
 
@@ -217,10 +218,8 @@ fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     assert_eq!(line.points, [(65_536.0, 4.096), (262_144.0, 32.768)]);
     assert_eq!(
         drawn.notes,
-        [
-            "Memory copy: the time of one copy of the payload, in one thread, 16.0 GB/s at 64k, 8.00 GB/s at 256k; what is \
-             faster may not copy it."
-        ]
+        ["Memory copy: the time to copy the payload once, in one thread, 16.0 GB/s at 64k, 8.00 GB/s at 256k; a \
+          faster transport probably does not copy it."]
     );
     assert_legible(&drawn, 600.0, 400.0);
     let both = [NamedResults { name: "old", manifest: &plain }, NamedResults { name: "new", manifest: &measured }];
@@ -266,8 +265,8 @@ fn what_was_disturbed_is_left_out_and_named() {
     assert_eq!(drawn.len(), 2, "{drawn:?}");
     let notes =
         document.blocks.iter().find_map(|block| if let Block::Notes(notes) = block { Some(notes) } else { None });
-    let named = "left out are 2 of 4 sub-experiments, which `tripmeter explain` disturbed by looking at them: \
-                 uds_stamped, mq_calls;";
+    let named = "left out: 2 of 4 sub-experiments, which `tripmeter explain` slowed down by tracing: uds_stamped, \
+                 mq_calls;";
     assert!(notes.is_some_and(|notes| notes[0].text.starts_with(named)), "{notes:?}");
     let all = [NamedResults { name: "", manifest: &manifest }];
     let exported = crate::export::bencher(&all).0.to_string() + &crate::export::openmetrics(&all);
@@ -286,7 +285,7 @@ fn the_floor_that_was_added_is_named_apart() {
     let mut manifest = rounds(&[("uds", "uds/stream", &A), ("floor", "shm/ring", &LIKE_A)]);
     manifest.plan.sub_experiments[1].added_as_floor = true;
     let said = answer(&page_of_one(&manifest));
-    assert!(said.starts_with("uds/stream, beside the floor (pingpong) at 2 payloads"), "{said}");
+    assert!(said.starts_with("uds/stream and the floor (pingpong), 2 payloads"), "{said}");
     let twice = rounds(&[("poll", "uds/stream", &A), ("block", "uds/stream", &LIKE_A)]);
     let said = answer(&page_of_one(&twice));
     assert!(said.starts_with("2 sub-experiments (pingpong)"), "{said}");
@@ -315,8 +314,8 @@ fn subtitles_say_what_is_drawn() {
     killed.status = tripmeter_model::manifest::RunStatus::Running;
     let killed = page_of_one(&killed);
     let said = answer(&killed);
-    assert!(said.starts_with("uds/stream and mq/queue (pingpong) at 2 payloads"), "{said}");
-    assert!(said.contains("the run did not come to its end: 12 rounds of sub-experiments failed"), "{said}");
+    assert!(said.starts_with("uds/stream and mq/queue (pingpong), 2 payloads"), "{said}");
+    assert!(said.contains("the run did not finish: 12 rounds of sub-experiments failed"), "{said}");
     assert!(size(&killed).subtitle.contains(" · 2 rounds"), "{}", size(&killed).subtitle);
 }
 
@@ -349,10 +348,10 @@ fn rates_that_were_missed_are_named_and_costs_are_of_a_message() {
     channel(&mut manifest, "uds", "uds/stream", &[(1000.0, 2000.0, false), (10_000.0, 3000.0, false)]);
     channel(&mut manifest, "tcp", "tcp/nodelay", &[(1000.0, 4000.0, false), (10_000.0, 90_000.0, true)]);
     let document = page_of_one(&manifest);
-    assert!(answer(&document).contains("; a rate was missed by tcp; "), "{}", answer(&document));
+    assert!(answer(&document).contains(": rate missed by tcp; "), "{}", answer(&document));
     let load = chart(&document, "response_by_rate_1024");
     assert_eq!(load.reading, "The lowest rate that was missed is 10000 /s, by tcp/nodelay.");
-    assert_eq!(load.notes, ["tcp/nodelay: 5000 /s achieved of 10000 /s offered."]);
+    assert_eq!(load.notes, ["tcp/nodelay: 5000 /s of 10000 /s offered."]);
     let names: Vec<&str> = load.lines.iter().map(|line| line.name.as_str()).collect();
     assert_eq!(
         names,
@@ -386,7 +385,7 @@ fn every_pattern_has_the_parts_that_its_figures_allow() {
         trial.put_counts(&Stream::follower(follower), &counts, false);
     }
     let document = page_of_one(&several);
-    assert!(answer(&document).contains("; shm lost 1 % of its messages; "), "{}", answer(&document));
+    assert!(answer(&document).contains(": shm lost 1 % of its messages; "), "{}", answer(&document));
     let loss = chart(&document, "loss");
     assert_eq!(loss.reading, "shm lost most: 1 % at 1k.");
     let has_intervals = loss.stacks[0].intervals.iter().any(Option::is_some);
@@ -407,7 +406,7 @@ fn every_pattern_has_the_parts_that_its_figures_allow() {
     let rate = chart(&document, "received_rate_1024");
     let X::Categories { names, .. } = &rate.x else { panic!("{rate:?}") };
     assert_eq!((names[0].as_str(), rate.title.as_str()), ("uds/stream", "Which is the highest rate at 1k?"));
-    assert!(answer(&document).contains("uds/stream was measured highest with 1000000 /s"), "{}", answer(&document));
+    assert!(answer(&document).contains("uds/stream was highest with 1000000 /s"), "{}", answer(&document));
     chart(&document, "one_way_1024");
     chart(&document, "one_way_percentiles_1024");
 }
@@ -441,7 +440,7 @@ fn samples_show_their_warm_up_and_drift() {
     let results = [NamedResults { name: "", manifest: &manifest }];
     let document = page_of(&PageInput { results: &results, samples: &[sampled], check: None });
     let time = chart(&document, "rtt_half_time_mq_1024");
-    let expected = "The first 300 samples are a warm-up; the median drifts by -12 % from begin to end.";
+    let expected = "The first 300 samples look like warm-up; the median fell 12 % from start to finish.";
     assert_eq!((time.title.as_str(), time.reading.as_str()), ("Was mq/queue steady at 1k?", expected));
     assert_eq!(time.marks.len(), 1);
     let greatest = time.bands[0].points.iter().map(|point| point.2).fold(0.0, f64::max);
@@ -462,7 +461,7 @@ fn many_sub_experiments_are_drawn_in_part_and_tabled_whole() {
     let document = page_of_one(&manifest);
     let size = chart(&document, "rtt_half_by_payload");
     assert_eq!(size.lines.len(), crate::curves::MOST_LINES);
-    assert_eq!(size.notes, ["The best 12 of 100 at 1k are drawn; the table has all."]);
+    assert_eq!(size.notes, ["The chart shows the best 12 of 100 at 1k; the table shows all."]);
     assert_legible(size, 600.0, 400.0);
     let both =
         page(&[NamedResults { name: "a", manifest: &manifest }, NamedResults { name: "b", manifest: &manifest }]);

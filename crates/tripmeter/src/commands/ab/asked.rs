@@ -39,8 +39,7 @@ impl HashedPlugin {
 /// Identifies this build of the program by size and date of its file.
 pub fn this_build() -> Result<String, CliError> {
     let file = experiment::program()?;
-    let unreadable =
-        |error| CliError::new(exit::SOFTWARE, format!("'{}' cannot be looked at: {error}", file.display()));
+    let unreadable = |error| CliError::new(exit::SOFTWARE, format!("'{}' cannot be examined: {error}", file.display()));
     let metadata = file.metadata().map_err(unreadable)?;
     let modified = metadata.modified().map_err(unreadable)?.duration_since(std::time::UNIX_EPOCH);
     Ok(format!("{} bytes of {} s", metadata.len(), modified.map_or(0, |since| since.as_secs())))
@@ -84,15 +83,15 @@ pub fn question(args: &AbArgs) -> Result<Question, CliError> {
     let wrong = |text: String| Err(CliError::new(exit::USAGE, text));
     if effect <= margin {
         let [effect, margin] = [effect, margin].map(tripmeter_report::percent);
-        return wrong(format!("an effect of {effect} is within the margin of {margin}; make it larger (--effect)"));
+        return wrong(format!("the effect of {effect} does not exceed the margin of {margin}; use a larger --effect"));
     }
     if power < 0.5 {
         let power = tripmeter_report::percent(power);
-        return wrong(format!("a probability of {power} is below 50 %; ask for more (--power)"));
+        return wrong(format!("--power {power} is below 50 %; use a higher one"));
     }
     if !(args.budget > 0.0 && args.budget <= 1e7) {
         let budget = args.budget;
-        return wrong(format!("a budget of {budget} s is not above 0 and up to 10000000 s (--budget)"));
+        return wrong(format!("--budget {budget} s must be above 0 and at most 10000000 s"));
     }
     Ok(Question { layout: Layout::Paired, margin, control: verdicts::CONTROL, power })
 }

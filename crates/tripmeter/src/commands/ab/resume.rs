@@ -53,7 +53,8 @@ impl Unfinished {
     pub fn begun(&self, plan: &Plan, asked: &Asked<'_>) -> Result<Begun, CliError> {
         if let Some(change) = self.change(plan, asked) {
             let text = format!(
-                "'{}' was begun with something else: {change}; give the same command again, or name another folder with -o",
+                "'{}' was started with a different command: {change}; repeat that command, or name another folder with \
+                 -o",
                 self.folder.folder().path().display()
             );
             return Err(CliError::new(exit::DATA, text));

@@ -34,7 +34,7 @@ pub fn exit_code(checked: &ExperimentCheck) -> u8 {
 pub fn requirements(file: &Path) -> Result<Requirements, CliError> {
     let requirements = Requirements::read(file)?;
     match requirements.rows.is_empty() {
-        true => Err(CliError::new(exit::DATA, format!("'{}' holds no requirements, only a header", file.display()))),
+        true => Err(CliError::new(exit::DATA, format!("'{}' has a header, but no requirements", file.display()))),
         false => Ok(requirements),
     }
 }
@@ -79,8 +79,8 @@ pub fn fits(requirements: &Requirements, file: &Path, plan: &Plan) -> Result<(),
             let payloads: BTreeSet<u64> = plan.payloads.iter().copied().collect();
             let payloads = payloads.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
             let text = format!(
-                "'{}' has limits of '{}' at {} bytes, which the experiment does not measure, only {payloads}; add the \
-                 payload to it, or leave the limits out",
+                "'{}' has limits for '{}' at {} bytes, but the experiment measures only {payloads}; add the payload to \
+                 it, or leave the limits out",
                 file.display(),
                 row.sub_experiment,
                 row.bytes
@@ -93,7 +93,7 @@ pub fn fits(requirements: &Requirements, file: &Path, plan: &Plan) -> Result<(),
 
 fn nothing_to_check(file: &Path, place: &str, checked: &ExperimentCheck) -> CliError {
     let text = format!(
-        "nothing to check: '{}' has no requirements for any sub-experiment in {place}: {}",
+        "nothing to check: '{}' has no requirements for the sub-experiments in {place}: {}",
         file.display(),
         checked.without_requirements.join(", ")
     );

@@ -37,7 +37,7 @@ impl Side {
 pub fn compare(args: &EprosimaCompareArgs) -> Result<u8, CliError> {
     let threshold = args.fail_threshold;
     if !(threshold >= 0.0 && threshold.is_finite()) {
-        let text = format!("threshold {threshold} is not 0 or more; 0.1 lets 10 % pass");
+        let text = format!("threshold {threshold} must be 0 or more; 0.1 allows an increase of 10 %");
         return Err(CliError::new(exit::USAGE, text));
     }
     let sides = [Side::read(&args.reference)?, Side::read(&args.results)?];
@@ -83,8 +83,8 @@ fn compared(sides: &[Side; 2], args: &EprosimaCompareArgs) -> Result<ExperimentC
     let file = |name: &str| reference.folder.sources.iter().find(|source| source.name == name)?.file();
     let why = match made.both.first() {
         Some(first) => match file(&first.name) {
-            Some(file) => format!("there are no figures in '{}'", file.display()),
-            None => format!("there are no figures of '{}' in '{one}'", first.name),
+            Some(file) => format!("'{}' has no figures", file.display()),
+            None => format!("'{one}' has no figures for '{}'", first.name),
         },
         None => format!("'{one}' and '{other}' have no sub-experiment in common"),
     };

@@ -13,13 +13,13 @@ pub fn compare_subexperiments(args: &CompareSubexperimentsArgs) -> Result<u8, Cl
     let files = &args.subexperiment_summaries;
     let summaries: Vec<Summary> = files.iter().map(|file| Summary::read(file)).collect::<Result<_, _>>()?;
     for (file, _) in files.iter().zip(&summaries).filter(|(_, summary)| summary.rows.is_empty()) {
-        output::say(&format!("tripmeter: '{}' has no rows; it is not in the plots", file.display()));
+        output::say(&format!("tripmeter: '{}' has no rows and is not plotted", file.display()));
     }
     let names = names(files);
     let named = names.iter().zip(&summaries).filter(|(_, summary)| !summary.rows.is_empty());
     let named: Vec<Named<'_>> = named.map(|(name, summary)| Named { name, summary }).collect();
     if named.is_empty() {
-        return Err(CliError::new(exit::DATA, "there is nothing to plot: no summary has a row"));
+        return Err(CliError::new(exit::DATA, "nothing to plot: no summary has a row"));
     }
     let (named, options) = (&named, args.plotting.options());
     let jobs = Magnitude::ALL

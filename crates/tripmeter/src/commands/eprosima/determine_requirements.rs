@@ -49,7 +49,7 @@ fn derived(names: &[String], sources: &[RunSource]) -> Result<Derived, CliError>
     let summaries = read_all(sources)?;
     let counting = sources.iter().map(|source| source.run.as_str()).collect::<BTreeSet<_>>().len();
     if counting < FEWEST_RUNS {
-        output::say(&format!("note: from {} only; the specification asks for 200", counted(counting, "run")));
+        output::say(&format!("note: made from only {}; the specification asks for 200", counted(counting, "run")));
     }
     let derived = limits(names, &summaries).map_err(|why| CliError::new(exit::DATA, why))?;
     if derived.requirements.rows.is_empty() {
@@ -68,9 +68,9 @@ fn too_few(derived: &Derived, summaries: &[RunSummary], runs: usize) -> Option<S
     let BrokenLimit { run, sub_experiment, row } = broken.first().filter(|_| runs < FEWEST_RUNS)?;
     let failing = broken.iter().map(|one| one.run).collect::<BTreeSet<_>>().len();
     Some(format!(
-        "note: {failing} of the {} fail these limits, first '{run}': {} of '{sub_experiment}' at {} bytes is {:.3}, the \
-         limit {:.3}: percentile 99 of fewer than {FEWEST_RUNS} runs lies between the largest two; make {FEWEST_RUNS} or \
-         more",
+        "note: {failing} of the {} fail these limits, first '{run}': {} of '{sub_experiment}' at {} bytes is {:.3}, \
+         limit {:.3}. With fewer than {FEWEST_RUNS} runs, percentile 99 is below the largest value; make {FEWEST_RUNS} \
+         or more",
         counted(runs, "run"),
         row.check.column(),
         row.bytes,

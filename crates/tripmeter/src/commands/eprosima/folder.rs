@@ -111,7 +111,7 @@ impl ExperimentFolder {
                 return Err(CliError::new(exit::USAGE, text));
             }
             let text = format!(
-                "'{}' holds no results: neither measurements_<name>_summary.csv nor measurements_<name>.csv; measure \
+                "'{}' has no results (neither measurements_<name>_summary.csv nor measurements_<name>.csv); measure \
                  round trips with `tripmeter run --raw eprosima`",
                 path.display()
             );
@@ -139,7 +139,7 @@ impl ExperimentFolder {
     pub fn summarise(&mut self) -> Result<(), CliError> {
         if self.is_running() {
             output::say(&format!(
-                "note: '{}' is being measured, or was killed: figures are of what is there, no summary is made",
+                "note: '{}' is being measured, or was killed: figures use what is there, and no summary is made",
                 self.path.display()
             ));
             return Ok(());
@@ -156,7 +156,7 @@ impl ExperimentFolder {
         }
         for (made, what) in [(missing, "missing"), (old, "outdated")].into_iter().filter(|(made, _)| *made > 0) {
             let summaries = if made == 1 { "summary was" } else { "summaries were" };
-            output::say(&format!("note: {made} {what} {summaries} made of the samples in '{}'", self.path.display()));
+            output::say(&format!("note: {made} {what} {summaries} made from the samples in '{}'", self.path.display()));
         }
         Ok(())
     }
@@ -208,7 +208,7 @@ impl ExperimentFolder {
         let is_ended = |result: &SubExperimentResult| matches!(result.status, RunStatus::Complete | RunStatus::Failed);
         let finished: Vec<u64> = self.finished(name)?.iter().map(|one| one.payload_bytes).collect();
         let is_short = !result.is_some_and(is_ended) && finished.len() < plan.payloads.len();
-        is_short.then(|| format!("it did not come to its end: {}", finished_text(&plan.payloads, &finished, None)))
+        is_short.then(|| format!("it did not finish: {}", finished_text(&plan.payloads, &finished, None)))
     }
 
     /// Reason why the figures of a sub-experiment do not count: failed path proof, failed run, or damaged messages.
@@ -217,7 +217,7 @@ impl ExperimentFolder {
         if let Some(proof) = result.path_proof.as_ref().filter(|proof| proof.verdict == Verdict::Failed) {
             let (claim, seen) = (&proof.claim, &proof.evidence);
             return Some(format!(
-                "its path proof failed: claimed {claim}, seen: {seen}; its figures are of something else"
+                "its path proof failed: claimed {claim}, seen: {seen}; its figures do not measure this transport"
             ));
         }
         if result.status == RunStatus::Failed {
@@ -266,7 +266,7 @@ pub fn note_unfinished<'a>(name: &str, payloads: impl Iterator<Item = &'a Bytes>
     let payloads: Vec<String> = payloads.map(|bytes| format!("{bytes} bytes")).collect();
     if !payloads.is_empty() {
         let listed = listed(&payloads);
-        output::say(&format!("note: '{name}': {listed} left out: the manifest does not list it as finished"));
+        output::say(&format!("note: '{name}': {listed} left out, as the manifest does not list it as finished"));
     }
 }
 
@@ -343,7 +343,7 @@ pub fn runs(folder: &Path) -> Result<Vec<NamedFolder>, CliError> {
         }
     }
     if runs.is_empty() {
-        let text = format!("'{}' holds no folder with results of an experiment", folder.display());
+        let text = format!("'{}' has no folder with the results of an experiment", folder.display());
         return Err(CliError::new(exit::DATA, text));
     }
     note_ignored(folder, strays.into_iter());

@@ -30,7 +30,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     let experiment = ExperimentArgs::written(&args.experiment, &measuring);
     let prepared = Prepared::new(&experiment, &args.plugins, args.quiet)?;
     if prepared.plan.rounds > 1 {
-        return Err(CliError::new(exit::USAGE, "a job has one round, which is checked; leave out its rounds"));
+        return Err(CliError::new(exit::USAGE, "a job checks a single round; remove `rounds` from the experiment"));
     }
     check::fits(&limits, &args.requirements, &prepared.plan)?;
     let place = match place {

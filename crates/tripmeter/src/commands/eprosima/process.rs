@@ -48,7 +48,7 @@ pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
         return folders(&args.folders, args.plots_directory.as_deref().map(|plots| (plots, options)));
     };
     if raw.canonicalize().is_ok_and(|raw| summary.canonicalize().is_ok_and(|summary| summary == raw)) {
-        let text = format!("the summary would replace the samples in '{}'; name another with -o", raw.display());
+        let text = format!("the summary would overwrite the samples in '{}'; name another file with -o", raw.display());
         return Err(CliError::new(exit::USAGE, text));
     }
     let name = raw.file_name().and_then(|name| name_of_samples(name.to_str()?)).unwrap_or_default().to_owned();
@@ -90,7 +90,7 @@ fn jobs_in_all(
 ) -> Result<Vec<RawFile>, CliError> {
     let jobs = jobs_in(folder, handle, plots.map(|(plots, _)| plots))?;
     if jobs.is_empty() {
-        let text = format!("'{}' holds no measurements_*.csv; name the folder of an experiment", folder.display());
+        let text = format!("'{}' has no measurements_*.csv; name the folder of an experiment", folder.display());
         return Err(CliError::new(exit::NO_INPUT, text));
     }
     Ok(jobs)
@@ -143,7 +143,7 @@ fn process_one(reader: &Reader, threads: usize, job: &RawFile, options: Options)
     let summary = Summary { rows: payloads.iter().map(|payload| payload.row.clone()).collect() };
     check_rows(&job.raw, job.finished.as_deref(), &summary.rows)?;
     if payloads.is_empty() {
-        output::say(&format!("tripmeter: '{}' holds no samples; its summary has only a header", job.raw.display()));
+        output::say(&format!("tripmeter: '{}' has no samples; its summary has only a header", job.raw.display()));
     }
     if let Some(folder) = job.plots.as_deref().filter(|_| !payloads.is_empty()) {
         create_folder(folder)?;
@@ -170,7 +170,7 @@ fn drawings<'a>(job: &'a RawFile, payload: &'a Payload, options: Options) -> Vec
 
 fn jobs_in(folder: &Path, handle: Option<&FolderHandle>, plots: Option<&Path>) -> Result<Vec<RawFile>, CliError> {
     let unreadable = |error: std::io::Error| {
-        let text = format!("'{}' is no results folder: {error}", folder.display());
+        let text = format!("'{}' is not a results folder: {error}", folder.display());
         CliError::new(exit::NO_INPUT, text)
     };
     let entries = fs::read_dir(folder).map_err(unreadable)?;

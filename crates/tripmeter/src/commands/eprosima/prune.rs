@@ -29,7 +29,7 @@ fn named(args: &PruneArgs) -> Result<Vec<String>, CliError> {
                 return Ok(name);
             }
             let text =
-                format!("'{given}' is to be kept but is not in '{}'; nothing was removed", args.results_db.display());
+                format!("'{given}' should be kept, but is not in '{}'; nothing was removed", args.results_db.display());
             Err(CliError::new(exit::NO_INPUT, text))
         })
         .collect()

@@ -58,7 +58,7 @@ pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
         ExportFormat::OpenMetrics => written(args, &export::openmetrics(&results)),
         ExportFormat::Github => github(args, &input),
         ExportFormat::Parquet => parquet_files(args, &results),
-        ExportFormat::Plots(_) | ExportFormat::Table(_) => unreachable!("they are no formats of other programs"),
+        ExportFormat::Plots(_) | ExportFormat::Table(_) => unreachable!("they are not formats of other programs"),
     }
 }
 
@@ -66,7 +66,7 @@ fn read_verdict(file: &Path) -> Result<VerdictDocument, CliError> {
     let text = file::read(file, MOST_VERDICT_BYTES)?;
     VerdictDocument::read(&String::from_utf8_lossy(&text)).map_err(|why| {
         let text =
-            format!("'{}' is no verdict that `check`, `compare`, `history` or `ab` printed: {why}", file.display());
+            format!("'{}' is not a verdict printed by `check`, `compare`, `history` or `ab`: {why}", file.display());
         CliError::new(exit::DATA, text)
     })
 }
@@ -97,7 +97,7 @@ fn is_of(verdict: &VerdictDocument, file: &Path, folder: &Path, manifest: &Manif
     };
     let (file, place, command) = (file.display(), folder.display(), verdict.command.name());
     let text = format!(
-        "'{file}' is the verdict of {others}, not of '{place}' (begun {}); export those, or judge '{place}' first \
+        "'{file}' is the verdict on {others}, not on '{place}' (begun {}); export those, or judge '{place}' first \
          (`tripmeter {command} … --json`)",
         manifest.started
     );

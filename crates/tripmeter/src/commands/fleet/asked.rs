@@ -2,8 +2,7 @@
 
 use super::measuring_command::MeasuringCommand;
 use crate::args::{Cli, ExperimentArgs, FleetArgs, Written};
-use crate::error::CliError;
-use crate::in_one_line;
+use crate::error::{CliError, in_one_line};
 use crate::measurement::Prepared;
 use clap::Parser;
 use std::path::Path;
@@ -43,19 +42,22 @@ impl<'a> FleetAsked<'a> {
         let center = center(args, &hosts)?;
         if args.mode != FleetMode::Hosts && hosts.len() < 2 {
             let text = format!(
-                "'{}': a pair needs two hosts, and there is 1; add another, or ask for --mode hosts",
+                "'{}': a pair needs two hosts, but there is only 1; add another, or use --mode hosts",
                 args.hosts.display()
             );
             return Err(CliError::new(exit::DATA, text));
         }
         if args.mode == FleetMode::Hosts && args.both_ways {
-            return Err(CliError::new(exit::USAGE, "--both-ways is of pairs; leave it out, or --mode hosts"));
+            return Err(CliError::new(exit::USAGE, "--both-ways measures pairs; leave it or --mode hosts out"));
         }
         let cli = Cli::try_parse_from([&["tripmeter".to_owned()][..], &args.command].concat());
         let cli = cli.map_err(|error| {
             let is_help = !error.use_stderr();
-            let why =
-                if is_help { "help is not measured; ask for it without fleet".into() } else { in_one_line(&error) };
+            let why = if is_help {
+                "fleet does not show the command's help; run the command without fleet".into()
+            } else {
+                in_one_line(&error)
+            };
             CliError::new(exit::USAGE, format!("after '--': {why}"))
         })?;
         let command = cli.command.measuring().ok_or_else(|| {
@@ -137,11 +139,11 @@ fn hosts(file: &Path) -> Result<Vec<FleetHost>, CliError> {
 fn center(args: &FleetArgs, hosts: &[FleetHost]) -> Result<usize, CliError> {
     let Some(name) = &args.center else { return Ok(0) };
     if args.mode != FleetMode::Star {
-        return Err(CliError::new(exit::USAGE, "--center is of --mode star; leave it out, or ask for that"));
+        return Err(CliError::new(exit::USAGE, "--center requires --mode star"));
     }
     hosts.iter().position(|host| host.name == *name).ok_or_else(|| {
         let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
-        CliError::new(exit::USAGE, format!("--center: there is no host '{name}'; there are {}", names.join(", ")))
+        CliError::new(exit::USAGE, format!("--center: there is no host '{name}'; choose from {}", names.join(", ")))
     })
 }
 
@@ -152,7 +154,8 @@ fn fits(command: &MeasuringCommand<'_>) -> Result<(), CliError> {
     let unfit = unfit.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag).chain(command.unfit).next();
     match unfit {
         Some(flag) => {
-            let text = format!("after '--': {flag} has no meaning there, as fleet says where; leave it out");
+            let text =
+                format!("after '--': {flag} does not apply, as fleet chooses the folder and hosts; leave it out");
             Err(CliError::new(exit::USAGE, text))
         }
         None => Ok(()),
@@ -164,7 +167,7 @@ fn experiment_file(path: &Path) -> Result<(String, String), CliError> {
     let text = String::from_utf8(read(path, MOST_BYTES)?).map_err(|_| wrong("it is not UTF-8 text"))?;
     let experiment = Experiment::parse(&text).map_err(|error| wrong(&one_line(&error)))?;
     if experiment.to.is_some() {
-        return Err(wrong("has `to`, as fleet says where; leave it out"));
+        return Err(wrong("has `to`, but fleet chooses the hosts; remove it"));
     }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).filter(|name| is_name(name));
     Ok((name.unwrap_or_else(|| EXPERIMENT.to_owned()), text))

@@ -57,9 +57,8 @@ impl PythonEnvironment<'_> {
         while !lock_file(&file, true).map_err(|error| self.cannot_create(&path, &error))? {
             if begin.elapsed() > PATIENCE {
                 let minutes = PATIENCE.as_secs() / 60;
-                return Err(
-                    self.unavailable(&format!("another install has been at it for {minutes} minutes; check that one"))
-                );
+                return Err(self
+                    .unavailable(&format!("another install has been running for {minutes} minutes; check that one")));
             }
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -126,7 +125,7 @@ impl PythonEnvironment<'_> {
         let remedy = if network.iter().any(|sign| told.contains(sign)) {
             "the package index cannot be reached; check the network or a proxy (HTTPS_PROXY, PIP_INDEX_URL) and run this again"
         } else if told.contains("No matching distribution") {
-            "there is no such package for this Python and this CPU; another version of Python may do"
+            "there is no such package for this Python and this CPU; another version of Python may work"
         } else {
             "pip failed; run this again"
         };

@@ -48,10 +48,9 @@ pub fn bare(args: &BareArgs) -> Result<u8, CliError> {
 pub fn overhead(bench: &Bench) -> Result<Value, CliError> {
     let kinds = [BarePath::Uds, BarePath::Shm];
     if let [cpu] = usual_cpus()[..] {
-        let why = format!(
-            "both sides poll, and share CPU {cpu}: turns of the scheduler would be measured; allow it two CPUs"
-        );
-        bench.say(&format!("overhead: left out: {why}"));
+        let why =
+            format!("both sides poll and share CPU {cpu}, so scheduler time slices would be measured; allow two CPUs");
+        bench.say(&format!("overhead left out: {why}"));
         return Ok(kinds.map(|kind| json!({ "transport": kind.as_str(), "left_out": why })).to_vec().into());
     }
     let mut found = Vec::new();

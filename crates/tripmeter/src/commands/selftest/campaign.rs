@@ -65,7 +65,7 @@ pub fn check_folder(folder: &Path) -> Result<(), CliError> {
     if !is_results(folder) && (has_log || entries.all(|entry| is_ours(&entry.file_name()))) {
         return Ok(());
     }
-    let text = format!("'{}' is not empty and holds no selftest; name another folder with -o", folder.display());
+    let text = format!("'{}' is not empty, and has no selftest; name another folder with -o", folder.display());
     Err(CliError::new(exit::DATA, text))
 }
 
@@ -79,14 +79,14 @@ impl Campaign {
         let wrong =
             |why: &str| CliError::new(exit::DATA, format!("'{}' {why}; name another folder with -o", path.display()));
         if log.metadata().map_err(failed)?.len() > MOST_LOG_BYTES {
-            return Err(wrong(&format!("has more than {MOST_LOG_BYTES} bytes, and is no log of a selftest")));
+            return Err(wrong(&format!("has more than {MOST_LOG_BYTES} bytes, so it is not the log of a selftest")));
         }
         let mut text = String::new();
         (&log).take(MOST_LOG_BYTES).read_to_string(&mut text).map_err(failed)?;
         // Ignores a line that a kill has cut off.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let lines: Result<Vec<Value>, _> = text[..whole].lines().map(serde_json::from_str).collect();
-        let mut lines = lines.map_err(|error| wrong(&format!("is no log of a selftest: {error}")))?;
+        let mut lines = lines.map_err(|error| wrong(&format!("is not the log of a selftest: {error}")))?;
         let header = json!({
             "schema_version": SCHEMA_VERSION,
             "tripmeter_version": env!("CARGO_PKG_VERSION"),
@@ -124,9 +124,9 @@ impl Campaign {
         }
         let mut each = self.calibrate(bench)?;
         let all: u32 = phases.iter().map(|phase| phase.number).sum();
-        let bound = most.map_or(String::new(), |most| format!(", {} s for each kind at most", most.as_secs()));
+        let bound = most.map_or(String::new(), |most| format!(", at most {} s for each kind", most.as_secs()));
         bench.say(&format!(
-            "{left} of {all} comparisons to be made: about {:#} ({:.1} s for one with {ROUNDS} rounds{bound})",
+            "{left} of {all} comparisons left: about {:#} ({:.1} s for one with {ROUNDS} rounds{bound})",
             HumanDuration(self.time_left(each)),
             guess(&phases[0], each)
         ));

@@ -11,7 +11,7 @@ pub fn page(made: &Value, folder: Option<&Path>) -> String {
     if made["status"] == "interrupted" {
         page += ", INTERRUPTED";
     }
-    page += "\n\nMeasurement truth: what is injected into `inmem` comes out in exactly the right number\n";
+    page += "\n\nTruth: stalls and losses injected into `inmem` are measured in exactly the right number\n";
     for one in all(&made["truth"]) {
         page += &match text(&one["what"]).as_str() {
             "stall" => format!(
@@ -44,15 +44,15 @@ pub fn page(made: &Value, folder: Option<&Path>) -> String {
             one["pairs"]
         );
     }
-    page += "\nComparisons whose answer is known\n";
+    page += "\nComparisons with known answers\n";
     for one in all(&made["comparisons"]) {
         page += &comparison(one);
     }
-    page += "\nA change of the p50 that is seen with 95 %\n";
+    page += "\nSmallest change of the p50 that is detected 95 % of the time\n";
     for one in all(&made["comparisons"]).filter(|one| !one["at_most"].is_null()) {
         let from = one["seen_from"].as_f64().map_or("none".to_owned(), |ratio| format!("+{}", percent(ratio - 1.0)));
         page += &format!(
-            "  {}: from {from} on in {} rounds of both sides, {} s (margin 0)\n",
+            "  {}: {from}, in {} rounds of both sides, {} s (margin 0)\n",
             text(&one["phase"]).trim_start_matches("aa-"),
             one["rounds"],
             fixed(number(&one["seconds"]), 1)
@@ -74,7 +74,7 @@ fn comparison(one: &Value) -> String {
         (made, _) => made.unwrap_or(0).to_string(),
     };
     let failed = match one["failed"].as_u64() {
-        Some(failed) if failed > 0 => format!("; in {failed} a side failed in some rounds"),
+        Some(failed) if failed > 0 => format!("; {failed} had rounds in which a side failed"),
         _ => String::new(),
     };
     let what = one["what"].as_str().unwrap_or("-");
@@ -91,7 +91,7 @@ fn comparison(one: &Value) -> String {
         );
     }
     let required = match one["at_least"].as_u64() {
-        Some(0) => "too few of them to require any".to_owned(),
+        Some(0) => "too few to require any".to_owned(),
         _ => format!("{} required", one["at_least"]),
     };
     let share =
@@ -165,7 +165,7 @@ mod tests {
             "  BAD  loss of 3 messages: 2 lost",
             "Own overhead: round trip less that of a bare loop on the same CPUs, median of pairs",
             "  good uds: p50 4.100 µs, bare 4.000 µs: +100 ns (50..150; limit 400 ns, 7 pairs)",
-            "  uds: from +12.0 % on in 10.0 rounds of both sides, 2.0 s (margin 0)",
+            "  uds: +12.0 %, in 10.0 rounds of both sides, 2.0 s (margin 0)",
             "Every verdict with its seed is in 'r/comparisons.jsonl'.",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
@@ -174,11 +174,8 @@ mod tests {
             text.contains("of 3 of 5, called regressed: p50 3 (30.0 %..100.0 %); 2 required; injected +10.0 %"),
             "{text}"
         );
-        assert!(
-            text.contains("of 1 of 5, called regressed: p50 0 (0.0 %..90.0 %); too few of them to require"),
-            "{text}"
-        );
+        assert!(text.contains("of 1 of 5, called regressed: p50 0 (0.0 %..90.0 %); too few to require"), "{text}");
         assert!(text.contains("  NOT MADE uds hardly delayed\n"), "{text}");
-        assert!(text.contains("1 of either allowed; in 1 a side failed in some rounds\n"), "{text}");
+        assert!(text.contains("1 of either allowed; 1 had rounds in which a side failed\n"), "{text}");
     }
 }

@@ -96,7 +96,7 @@ fn requirements_are_those_of_the_original() {
     let done = command(&["determine-requirements"], &[("-e", &golden("runs")), ("-o", &file)]).with(0);
     assert_eq!(text(&file), text(&golden("expected/requirements.csv")));
     assert!(done.stdout.contains("percentile 99 over the runs"), "{}", done.stdout);
-    done.says(&["from 5 runs only"]);
+    done.says(&["made from only 5 runs"]);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn what_is_on_one_side_only_is_named() {
     let paths = [("-r", &*file), ("-e", place.path())];
     let done = command(&["check"], &paths).with(0);
     assert!(done.stdout.contains("not checked: 1 sub-experiment without requirements: new\n"), "{}", done.stdout);
-    assert!(done.stdout.contains("not checked: 1 sub-experiment with requirements but not measured: gone\n"));
+    assert!(done.stdout.contains("not checked: 1 sub-experiment with requirements, but not measured: gone\n"));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn nothing_to_check_is_an_error() {
     check(&none, place.path()).with(65).one_line(&["no requirements"]);
     let some = limits(&place, "uds,16,1,1,1\n");
     let empty = folder();
-    check(&some, empty.path()).with(65).one_line(&["holds no results", "measurements_<name>_summary.csv"]);
+    check(&some, empty.path()).with(65).one_line(&["has no results", "measurements_<name>_summary.csv"]);
     check(&some, &empty.path().join("none")).with(66).one_line(&["cannot be read"]);
     check(&some, &some).with(66).one_line(&["cannot be read"]);
     check(&empty.path().join("none.csv"), place.path()).with(66).one_line(&["none.csv"]);
@@ -327,7 +327,7 @@ fn what_one_side_lacks_is_named() {
     let less = experiment(&["uds", "tcp"], &row(16, [1.0; 4]));
     let done = compare(&less, &[]).with(1);
     assert!(done.stdout.contains("FAILED: uds: 1 payload missing in the results: 32 bytes\n"), "{}", done.stdout);
-    compare(&folder(), &[]).with(65).one_line(&["holds no results"]);
+    compare(&folder(), &[]).with(65).one_line(&["has no results"]);
     compare(&experiment(&["other"], &both), &[]).with(65).one_line(&["nothing to compare"]);
     // A reference without rows: 0 of 0 is not a success.
     let nothing = experiment(&["uds"], "");
@@ -367,7 +367,7 @@ fn history_plots_have_the_names_of_the_original() {
     let limit = |name: &str| text(&plots.join(name)).contains("requirement");
     assert!(limit("uds_stream_poll/16_bytes_Max.svg") && !limit("own/16_bytes_Max.svg"));
     let empty = folder();
-    command(&["history"], &[("-e", empty.path()), ("-p", &plots)]).with(65).one_line(&["no folder with results"]);
+    command(&["history"], &[("-e", empty.path()), ("-p", &plots)]).with(65).one_line(&["no folder with the results"]);
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn an_experiment_is_processed_with_its_rounds_and_what_is_wrong_in_it_is_reporte
     write("round-01/measurements_a.csv", "1,16,2.5\n");
     write("other.csv", "");
     let finished = process(place.path(), ". --svg -p plots").run().with(exit::DATA);
-    for part in ["measurements_b.csv' holds no samples", "measurements_c.csv' line 3", "'soon'", "1 of 4 files"] {
+    for part in ["measurements_b.csv' has no samples", "measurements_c.csv' line 3", "'soon'", "1 of 4 files"] {
         assert!(finished.stderr.contains(part), "{}", finished.stderr);
     }
     let summary = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
@@ -97,10 +97,10 @@ fn an_error_leaves_what_was_there() {
     refused("-c raw.csv -o y.csv -p x.csv", exit::CANNOT_CREATE, &["'x.csv' cannot be created"]);
     refused("-c raw.csv -o y.csv -p x.csv/plots", exit::CANNOT_CREATE, &["'x.csv/plots' cannot be created"]);
     assert_eq!(names(place.path()), ["raw.csv", "x.csv"]);
-    refused("-c raw.csv -o ./raw.csv", exit::USAGE, &["replace the samples", "-o"]);
+    refused("-c raw.csv -o ./raw.csv", exit::USAGE, &["overwrite the samples", "-o"]);
     refused("-c raw.csv", exit::USAGE, &["--output_csv"]);
     refused(". -c raw.csv -o x.csv", exit::USAGE, &["cannot be used with"]);
-    refused(".", exit::NO_INPUT, &["'.' holds no measurements_*.csv"]);
+    refused(".", exit::NO_INPUT, &["'.' has no measurements_*.csv"]);
     refused("none", exit::NO_INPUT, &["'none'"]);
 }
 

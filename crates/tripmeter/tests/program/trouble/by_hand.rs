@@ -152,7 +152,7 @@ fn a_leader_that_goes_ends_its_follower() {
     let (lead, follow) = in_the_middle(temporary.path(), &results);
     lead.signal("KILL");
     let led = lead.wait(LONGEST);
-    follow.wait(LONGEST).with(exit::UNAVAILABLE).says(&["the leader has gone"]).clean();
+    follow.wait(LONGEST).with(exit::UNAVAILABLE).says(&["the leader ended"]).clean();
     let next = ["ping", "-q", "uds", "-n", "10", "--payloads", "16", "-o"];
     let output = folder.path().join("next").display().to_string();
     Tripmeter::new(next.iter().chain(&[output.as_str()])).temporary(temporary.path()).run().with(exit::GOOD).clean();

@@ -53,16 +53,22 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("ping uds --leader-cpu 4095", &["CPU 4095 for the leader", "does not exist", "choose one of"]);
     wrong("ping uds --follower-cpu 4095", &["CPU 4095 for the follower", "choose one of"]);
     wrong("call uds --cpus x", &["'x'", "0-2", "--cpus"]);
-    wrong("call uds --cpus 0,4095", &["CPU 4095", "choose of", "--cpus"]);
+    wrong("call uds --cpus 0,4095", &["CPU 4095", "choose from", "--cpus"]);
     wrong("call uds --cpus 0 --leader-cpu 0", &["--cpus", "--leader-cpu"]);
     wrong("ping uds --leader-cpu first", &["'first'", "--leader-cpu", "number of a CPU"]);
     wrong("ping uds --followers 0", &["0 followers", "1 to 64", "--followers"]);
     wrong("ping shm --followers 65", &["65 followers", "1 to 64", "--followers"]);
-    wrong("ping uds --followers 3", &["'uds'", "it reaches 1 follower", "3 were asked for", "fan-out"]);
-    wrong("ping shm,tcp --followers 2", &["'tcp'", "it reaches 1 follower", "2 were asked for"]);
+    wrong(
+        "ping uds --followers 3",
+        &["'uds'", "it delivers each message to one follower only", "3 were requested", "fan-out"],
+    );
+    wrong(
+        "ping shm,tcp --followers 2",
+        &["'tcp'", "it delivers each message to one follower only", "2 were requested"],
+    );
     wrong("publish shm --followers 513", &["513 followers", "1 to 512", "--followers"]);
     wrong("throughput shm --followers 65", &["65 followers", "1 to 64", "--followers"]);
-    wrong("throughput shm --followers 17 --one-way", &["17 followers", "at most 16", "--one-way"]);
+    wrong("throughput shm --followers 17 --one-way", &["17 followers", "limit of 16", "--one-way"]);
     wrong("publish uds --followers 2 --publishers 2", &["2 followers and 2 publishers", "leave"]);
     wrong("publish uds --topics 0", &["0 topics", "--topics"]);
     wrong("publish uds --rate max", &["'max'", "messages per second", "--rate"]);
@@ -71,7 +77,7 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("ping uds --demand 0", &["'0'", "messages per burst", "--demand"]);
     wrong("call uds --recovery 5", &["recovery time", "--demand"]);
     wrong("publish uds --demand 10 --recovery 0", &["'0'", "0.001 to 60000", "--recovery"]);
-    wrong("ping shm --demand 10 --followers 2", &["in bursts have 1 follower", "--demand"]);
+    wrong("ping shm --demand 10 --followers 2", &["in bursts have one follower", "--demand"]);
     wrong("publish uds --topics 4096 -n 100000", &["100000 samples", "24414", "--raw none"]);
     wrong("call uds --clients 0", &["'0'", "1 to 256", "--clients"]);
     wrong("call uds --clients 1,1", &["--clients"]);
@@ -125,7 +131,7 @@ fn keys_of_other_patterns_are_refused() {
         ("rpc", "mode = \"fast\"", "fixed-freq"),
         ("rpc", "topics = 2", "\"channel\""),
         ("rpc", "duration_s = 2", "\"throughput\""),
-        ("rpc", "followers = 2", "'rpc' has 1 follower"),
+        ("rpc", "followers = 2", "'rpc' has one follower"),
     ] {
         let transport = if pattern == "log" { "write/file" } else { "shm" };
         let text = format!("pattern = \"{pattern}\"\n{key}\n[[sub_experiment]]\ntransport = \"{transport}\"\n");
@@ -156,9 +162,9 @@ fn files_that_are_no_experiments_are_refused_with_the_place() {
     refused(["run", &binary], exit::DATA, &[&binary, "UTF-8"]);
     refused(["run", "nowhere.toml"], exit::NO_INPUT, &["'nowhere.toml'", "cannot be read"]);
     refused(["run", "/dev/zero"], exit::NO_INPUT, &["'/dev/zero'", "a pipe, a device or the like"]);
-    refused(["show", "nowhere"], exit::NO_INPUT, &["'nowhere'", "no results folder"]);
+    refused(["show", "nowhere"], exit::NO_INPUT, &["'nowhere'", "not a results folder"]);
     let empty = file("empty.toml", b"samples = 1\n");
-    refused(["run", &empty], exit::DATA, &["nothing is to be measured", "[[sub_experiment]]"]);
+    refused(["run", &empty], exit::DATA, &["has nothing to measure", "[[sub_experiment]]"]);
     let inside = file("inside.toml", b"[[sub_experiment]]\ntransport = \"uds\"\npayloads = \"15\"\n");
     refused(["run", &inside], exit::DATA, &["'uds'", "payload of 15 bytes"]);
     let twice = "[[sub_experiment]]\ntransport = \"uds\"\nname = \"x\"\n";
@@ -208,7 +214,7 @@ fn plugins_that_are_none_are_refused() {
     refused(["list", "--plugin", "/dev/null"], exit::DATA, &["/dev/null"]);
     let taken = plugin("trouble").display().to_string();
     let twice = ["ping", "--plugin", &taken, "--plugin", &taken, "trouble"];
-    refused(twice, exit::DATA, &[&taken, "'trouble'", "there already"]);
+    refused(twice, exit::DATA, &[&taken, "'trouble'", "exists already"]);
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn a_field_of_a_resumed_plan_out_of_its_bounds_is_refused_with_its_value() {
         ("time_cap_ns", json!(0), "1000000 s"),
         ("time_cap_ns", json!(u64::MAX), "1000000 s"),
         ("follower_cpus", json!([0, 0]), "1 followers"),
-        ("follower_cpus", json!([1_000_000]), "choose of"),
+        ("follower_cpus", json!([1_000_000]), "choose from"),
         ("environment", json!({ "LD_PRELOAD": "/nowhere.so" }), ""),
         ("answer_delay_ns", json!(u64::MAX), ""),
     ] {
@@ -61,7 +61,7 @@ fn a_field_of_a_resumed_plan_out_of_its_bounds_is_refused_with_its_value() {
     for (field, value, limit) in [
         ("leader_cpu", json!(1_000_000), "choose one of"),
         ("follower_cpu", json!(1_000_000), "choose one of"),
-        ("cpus", json!([0, 1_000_000]), "choose of"),
+        ("cpus", json!([0, 1_000_000]), "choose from"),
         ("keep_samples", json!(0), "keep 1 or more"),
         ("keep_samples", json!(1), "there is one round"),
         ("attempts", json!(1_000_000), "1 to 3"),
@@ -70,7 +70,7 @@ fn a_field_of_a_resumed_plan_out_of_its_bounds_is_refused_with_its_value() {
         ("for_ns", json!(u64::MAX), "10000000 s"),
         ("loss_timeout_ns", json!(u64::MAX), "600 s"),
         ("max_clock_error_ns", json!(1), "--to"),
-        ("hosts", json!([{ "to": "-oProxyCommand=false" }]), "no host"),
+        ("hosts", json!([{ "to": "-oProxyCommand=false" }]), "not a host"),
         ("sub_experiments", json!([]), ""),
     ] {
         let refused = attempt(&|plan| plan[field] = value.clone());

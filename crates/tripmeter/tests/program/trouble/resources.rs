@@ -54,7 +54,7 @@ fn a_transport_that_cannot_run_here_is_left_out_and_the_others_are_measured() {
     }
     let nothing = ["ping", "mq", "mq?packet=4096", "--no-floor", "-n", "10"];
     let finished = Tripmeter::under(&["prlimit", "--msgqueue=4096"], nothing).at(folder.path()).run();
-    finished.with(exit::USAGE).one_line(&["none of the transports asked for can run here", "'mq'", "packet"]).clean();
+    finished.with(exit::USAGE).one_line(&["none of the requested transports can run here", "'mq'", "packet"]).clean();
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_network_without_a_free_port_is_named() {
         let output = folder.path().display().to_string();
         let words = ["ping", "-q", transport, "--no-floor", "-n", "10", "--payloads", "16", "-o", &output];
         let finished = Tripmeter::under(&wrapper, words).run().with(exit::PARTIAL);
-        finished.says(&["port of 127.0.0.1 from 40000 to 40001 is free", "end the programs that have them"]);
+        finished.says(&["port of 127.0.0.1 from 40000 to 40001 is free", "end the programs that use them"]);
     }
 }
 
@@ -300,7 +300,7 @@ fn on_a_small_disk(folder: &Path, bytes: u64, words: &[&str]) -> Option<PathBuf>
     let (output, usual) =
         (results.display().to_string(), ["ping", "-q", "uds/stream", "--wait", "block", "--no-floor"]);
     let finished = Tripmeter::under(&wrapper, usual.iter().chain(words).chain(&["-o", &output])).run();
-    let finished = finished.says(&["No space left on device", "make room there", "run --resume DIR"]);
+    let finished = finished.says(&["No space left on device", "free some space there", "run --resume DIR"]);
     assert!(matches!(finished.code, Some(73 | 75)), "{finished:?}");
     Some(kept)
 }
@@ -359,7 +359,8 @@ fn resuming_on_a_full_disk_says_to_make_room() {
         format!("cp -r '{}/.' '{full}' && {{ cat /dev/zero 2>/dev/null >'{full}/x'; exec \"$@\"; }}", kept.display());
     let mount = wrapper[4].replace("exec \"$@\"", &filled);
     let told = Tripmeter::under(&["unshare", "-m", "sh", "-c", &mount, "sh"], ["run", "-q", "--resume", &full]).run();
-    let told = told.with(exit::CANNOT_CREATE).one_line(&["No space left on device", "make room there", "--resume"]);
+    let told =
+        told.with(exit::CANNOT_CREATE).one_line(&["No space left on device", "free some space there", "--resume"]);
     assert!(!told.stderr.contains(" -o"), "{told:?}");
 }
 

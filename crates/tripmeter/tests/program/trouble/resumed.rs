@@ -90,7 +90,7 @@ fn what_cannot_be_resumed_is_refused() {
     let _alone = alone();
     let folder = folder();
     let results = folder.path().join("results");
-    resume(&results).run().with(exit::NO_INPUT).one_line(&["no results folder"]).clean();
+    resume(&results).run().with(exit::NO_INPUT).one_line(&["not a results folder"]).clean();
     let mut run = run_file(&long_and_after(folder.path(), "uds/stream", "block"), &results).start();
     in_the_middle(&mut run, &results);
     // It does not even print what is missing, which is read only once nobody else writes.

@@ -31,6 +31,25 @@ fn a_call_that_hangs_in_one_of_many_threads_is_ended() {
     }
 }
 
+/// Of a closed loop, the answers; of a stream, what the follower had counted. An error of a call is its outcome.
+#[test]
+fn what_was_measured_until_a_failure_is_kept() {
+    let kept = |&(pattern, call, more): &(&str, &str, &[&str])| {
+        let folder = folder();
+        let transport = format!("trouble?mode={call}-error&side=leader&after=60");
+        let words = [&["--warmup", "0", "--wait", "block", "--attempts", "1"], more].concat();
+        run(&transport, pattern, &words, folder.path()).run().with(exit::PARTIAL).says(&["trouble on purpose"]).clean();
+        let manifest = manifest(folder.path());
+        let [cell] = &manifest.sub_experiments[0].cells[..] else { panic!("{pattern}: {manifest:?}") };
+        let (counts, why) = (cell.counts(), cell.cut_short.as_ref().map(ToString::to_string).unwrap_or_default());
+        assert!(counts.received > 0 && counts.sent < 100, "{pattern}: {counts:?}");
+        assert!(cell.unfinished && why.contains("trouble on purpose"), "{pattern}: {why}");
+    };
+    let (closed, rate): (&[&str], &[&str]) = (&[], &["--rate", "2000"]);
+    let cases = [("pingpong", "take", closed), ("channel", "publish", rate), ("throughput", "publish", rate)];
+    at_once(&cases, kept);
+}
+
 #[test]
 fn messages_of_the_wrong_length_end_the_sub_experiment_and_both_lengths_are_named() {
     for (pattern, wait) in [("pingpong", "poll"), ("rpc", "block")] {

@@ -6,7 +6,7 @@ fn one_run_is_compared_in_all_its_figures() {
     let old = write(&place.path().join("a"), &with(10.0, 0, 1000.0));
     let same = compare(&[], &old, &old).with(0);
     has_begin(&same.stdout, "x 12/12 ", "passed");
-    let told = "1 of 1 sub-experiments passed: at most +10 %, or at least -9.1 % of what is better if there is more";
+    let told = "1 of 1 sub-experiments passed. Limit: +10 % (or -9.1 % for figures where higher is better)";
     has(&same.unwrapped(), told);
     let worse = write(&place.path().join("b"), &with(12.0, 1, 800.0));
     let done = compare(&["--all"], &old, &worse).with(1);
@@ -187,7 +187,7 @@ fn kinds_are_never_mixed() {
     let one = place.path().join("trips");
     compare(&[], &one, &several).says(&["x", "followers 1 in the reference, 2 in the results"]);
     let done = tripmeter(&["limits"], &[("", &one), ("", &several), ("-o", &place.path().join("l.csv"))]).with(65);
-    done.one_line(&["'x' has no common limits", "with followers 1, run 'several' with 2"]);
+    done.one_line(&["'x' mixes runs", "with followers 1, 'several' with 2"]);
 }
 
 #[test]

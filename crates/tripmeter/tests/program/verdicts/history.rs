@@ -44,8 +44,8 @@ fn too_few_experiments_for_a_change_are_told_with_how_many_are_needed() {
     write(&database.join(day_name(3)), &named(&trips_with(10.0), "y"));
     let done = history(&["--fail-on-change"], &database).with(0);
     for part in [
-        "No step or slow drift can be seen: a step needs 6",
-        "a slow drift 10, and there are 3.",
+        "Too little history: detecting a step takes 6",
+        "a slow drift 10. There are 3.",
         "'y' has no figures in 3 of 4",
     ] {
         assert!(done.stdout.contains(part), "{part}: {}", done.stdout);
@@ -57,7 +57,7 @@ fn too_few_experiments_for_a_change_are_told_with_how_many_are_needed() {
     assert_eq!(json["experiments_needed"], json!({ "step": 6, "drift": 10 }));
     assert_eq!((&json["figures_too_short"]["step"], json["missing"].as_array().unwrap().len()), (&json!(12), 2));
     let page = fs::read_to_string(page).unwrap();
-    assert!(page.contains("are too few to see a change.") && !page.contains("No new step"), "{}", &page[..2000]);
+    assert!(page.contains(": too few to see a change.") && !page.contains("No new step"), "{}", &page[..2000]);
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn another_workload_parts_a_history_and_is_told() {
         manifest["plan"]["sub_experiments"][0]["workload"]["publishers"] = json!(if day < 8 { 1 } else { 2 });
     });
     let done = history(&["--fail-on-change"], &database).with(0);
-    let line = "'x' was measured otherwise since '2026-01-09_12-00-00', across which no changes are looked for: publishers \
-                1 -> 2";
+    let line = "'x' was measured differently since '2026-01-09_12-00-00': publishers 1 -> 2; the history is split \
+                there";
     has(&done.stdout, line);
 }
 
@@ -244,5 +244,5 @@ fn plots_are_drawn_of_folders_and_after_a_run() {
         log
     });
     tripmeter(&["export", "--format", "svg"], &[("--", &log)]).with(65).one_line(&["nothing to plot", "no figures"]);
-    tripmeter(&["export", "--format", "svg"], &[("--", place.path())]).with(66).one_line(&["no results folder"]);
+    tripmeter(&["export", "--format", "svg"], &[("--", place.path())]).with(66).one_line(&["not a results folder"]);
 }

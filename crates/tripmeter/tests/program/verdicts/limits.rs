@@ -47,7 +47,7 @@ fn limits_are_made_and_checked() {
     fs::create_dir(rounds.join("round-04")).unwrap();
     let made =
         tripmeter(&["limits", "--percentile", "50", "--figures", "service_ns.p50"], &[("", &rounds), ("-o", &file)]);
-    made.with(0).says(&["from 4 runs"]);
+    made.with(0).says(&["from only 4 runs"]);
     assert!(fs::read_to_string(&file).unwrap().contains("x,512,1000hz,all,service_ns,p50,9022.5"));
     check(&[], &file, &rounds).with(0);
     check(&[], &file, &rounds.join("round-04")).with(1);
@@ -60,7 +60,7 @@ fn what_is_on_one_side_only_is_named_and_fails_if_strict() {
     let row = |name: &str, bytes: u64, limit: f64| format!("{name},{bytes},closed,all,rtt_half_ns,p50,{limit}\n");
     let file = limits(place.path(), &[row("x", 512, 9000.0), row("gone", 512, 1.0)].concat());
     let done = check(&[], &file, &results).with(0);
-    has(&done.unwrapped(), "not checked: 1 sub-experiment with limits but not measured: gone");
+    has(&done.unwrapped(), "not checked: 1 sub-experiment with limits, but not measured: gone");
     check(&["--strict"], &file, &results).with(1);
     let done = check(&["--all"], &limits(place.path(), &row("x", 4096, 9000.0)), &results).with(1);
     has(&done.stdout, "4k rtt_half_ns.p50 9.000 not measured not measured FAILED");
@@ -72,7 +72,7 @@ fn what_is_on_one_side_only_is_named_and_fails_if_strict() {
         .one_line(&["line 2", "'fast'"]);
     check(&[], &place.path().join("none.csv"), &results).with(66).one_line(&["none.csv"]);
     let some = limits(place.path(), &row("y", 512, 1.0));
-    check(&[], &some, place.path()).with(66).one_line(&["no results folder"]);
+    check(&[], &some, place.path()).with(66).one_line(&["not a results folder"]);
     let mut less = trips_with(10.0);
     less["sub_experiments"][0]["cells"].as_array_mut().unwrap().truncate(1);
     less["sub_experiments"][0]["payloads"] = json!(1);
@@ -145,7 +145,7 @@ fn rounds_meet_limits_that_are_made_of_them() {
     let rounds = write(&place.path().join("runs/run-0001"), &manifest);
     let file = place.path().join("limits.csv");
     let every = compare(&["--figures", "none"], &rounds, &rounds).with(64).stderr;
-    let every = every.split_once("there are ").unwrap().1.trim().trim_end_matches(" (--figures)").replace(", ", ",");
+    let every = every.split_once("they have ").unwrap().1.trim().trim_end_matches(" (--figures)").replace(", ", ",");
     assert!(every.contains("lost,") && every.contains("peak_memory_bytes") && every.contains("loss_share"), "{every}");
     let made = ["limits", "--percentile", "100", "--figures", &every];
     tripmeter(&made, &[("", &place.path().join("runs")), ("-o", &file)]).with(0);
@@ -176,7 +176,7 @@ fn limits_are_loosened_for_all_of_them_together() {
     check(&loosened, &counts, &lossy).with(1);
     let file = limits(place.path(), &[row(512), row(1024)].concat());
     fs::remove_dir_all(runs.join("run-0001")).unwrap();
-    check(&loosened, &file, &measured(1.0)).with(65).one_line(&["18 whole runs", "needs 19"]);
+    check(&loosened, &file, &measured(1.0)).with(65).one_line(&["18 complete runs", "needs 19"]);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn runs_of_an_experiment_with_rounds_have_one_each() {
     fs::write(place.path().join("some.toml"), text).unwrap();
     let words = ["limits", "--runs", "2", "--of", "some.toml", "-q", "-o", "limits.csv"];
     let done = Tripmeter::new(words).at(place.path()).run().with(0);
-    assert!(done.stderr.contains("each run has one round, not the 6 of the experiment"), "{done:?}");
+    assert!(done.stderr.contains("each run has one round; the 6 of the experiment are ignored"), "{done:?}");
     assert!(!place.path().join("limits_runs/run-0001/round-02").exists());
     Tripmeter::new(words).at(place.path()).run().with(0);
 }

@@ -1,0 +1,139 @@
+//! Entries of the suite's experiment, and what their checks read.
+
+use crate::suite::{Known, KnownVariant};
+use std::path::Path;
+use tripmeter_abi::{Pattern, Wait};
+use tripmeter_model::figure::Figure;
+use tripmeter_model::manifest::{PayloadResult, SubExperimentResult};
+use tripmeter_model::metric::{Process, Stream};
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::trial::Trial;
+
+pub(crate) const SAMPLES: u64 = 200;
+pub(crate) const WARMUP: u64 = 20;
+
+/// The only variant that may lose messages at any rate, round trips included, while its threads get no CPU.
+pub(crate) const LOSES_WHEN_STARVED: &str = "zenoh/shm";
+
+pub(crate) fn loses_when_starved(transport: &str) -> bool {
+    transport.starts_with(LOSES_WHEN_STARVED)
+}
+
+pub(crate) struct VariantHere<'a> {
+    pub(crate) system: &'a str,
+    pub(crate) here: &'a KnownVariant,
+    pub(crate) declared: &'a tripmeter_abi::Variant,
+    pub(crate) has_packet: bool,
+    pub(crate) is_thorough: bool,
+}
+
+impl VariantHere<'_> {
+    pub(crate) fn name(&self) -> String {
+        format!("{}/{}", self.system, self.here.variant)
+    }
+
+    pub(crate) fn can(&self, pattern: Pattern) -> bool {
+        self.declared.patterns.contains(&pattern)
+    }
+
+    pub(crate) fn carries(&self, payload: u64) -> bool {
+        self.here.max_payload_bytes.is_none_or(|most| payload <= most)
+    }
+
+    /// Payloads that it carries, in the form of an experiment file.
+    pub(crate) fn payloads(&self, of: &[u64]) -> String {
+        let carried = of.iter().filter(|payload| self.carries(**payload));
+        carried.map(u64::to_string).collect::<Vec<_>>().join(",")
+    }
+
+    /// All waits, or only the last of the enumeration if the others would show nothing else.
+    pub(crate) fn waits(&self, all: bool) -> &[Wait] {
+        let waits = &self.declared.waits;
+        match waits.iter().position(|wait| Some(wait) == waits.iter().max()) {
+            Some(last) if !all && !self.is_thorough => &waits[last..=last],
+            _ => waits,
+        }
+    }
+}
+
+pub(crate) fn variants_here(known: &Known, is_thorough: bool) -> Vec<VariantHere<'_>> {
+    let Some(description) = known.description.as_ref().filter(|_| known.available) else { return Vec::new() };
+    let has_packet = description.settings.iter().any(|setting| setting.name == "packet");
+    let here = known.variants.iter().filter(|variant| variant.available);
+    here.filter_map(|here| {
+        let declared = description.variant(&here.variant)?;
+        Some(VariantHere { system: &known.system, here, declared, has_packet, is_thorough })
+    })
+    .collect()
+}
+
+/// Faults found, one line each.
+#[derive(Default)]
+pub(crate) struct Faults(pub(crate) Vec<String>);
+
+impl Faults {
+    pub(crate) fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.0.push(what());
+        }
+    }
+
+    /// Returns the value; an error is recorded, and the default returned.
+    pub(crate) fn value<T: Default>(&mut self, read: Result<T, String>) -> T {
+        read.unwrap_or_else(|error| {
+            self.0.push(error);
+            T::default()
+        })
+    }
+}
+
+pub(crate) struct PartOutcome<'a> {
+    pub(crate) result: &'a SubExperimentResult,
+    pub(crate) plan: &'a SubExperiment,
+    pub(crate) results: &'a Path,
+    pub(crate) may_lose: bool,
+}
+
+impl PartOutcome<'_> {
+    pub(crate) fn loses_when_starved(&self) -> bool {
+        loses_when_starved(&self.plan.transport.to_string())
+    }
+
+    /// True if a trial has the cost of the leader, and that of the follower exactly if it is another process.
+    pub(crate) fn has_cost(&self, trial: &Trial) -> bool {
+        let [leader, follower] = [Process::Leader, Process::Follower].map(Stream::process);
+        let is_used = |side: &Stream| {
+            [Figure::Window, Figure::CpuTime, Figure::PeakMemory].iter().all(|of| trial.count(side, *of) > 0)
+        };
+        let is_other = trial.value(&follower, Figure::CpuTime).is_some();
+        is_used(&leader) && is_other != self.result.same_process && (!is_other || is_used(&follower))
+    }
+
+    pub(crate) fn place(&self, cell: &PayloadResult) -> String {
+        format!("{} ({} bytes)", self.result.name, cell.payload_bytes)
+    }
+}
+
+pub(crate) type Check = fn(&mut Faults, &PartOutcome<'_>);
+
+/// A sub-experiment of the suite's experiment.
+pub(crate) struct PlannedPart {
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) may_lose: bool,
+    pub(crate) check: Check,
+}
+
+impl PlannedPart {
+    /// Entry of a variant; `keys` are lines of TOML.
+    pub(crate) fn new(variant: &VariantHere<'_>, kind: &'static str, wait: Wait, keys: &str, check: Check) -> Self {
+        let name = format!("{kind}_{}_{wait}", variant.here.variant);
+        let transport = variant.name();
+        let text = format!(
+            "[[sub_experiment]]\nname = \"{name}\"\ntransport = \"{transport}\"\nwait = \"{wait}\"\n{}\n",
+            keys.trim()
+        );
+        Self { kind, name, text, may_lose: variant.declared.lossy, check }
+    }
+}
