@@ -46,7 +46,7 @@ SMALLER = [
     ("tripmeter run ecal", "--only ecal -n 20 --payloads 1k --rounds 1 --no-report"),
     ("tripmeter run", "--only uds --wait block -n 20 --payloads 1k --rounds 1 --no-report"),
     ("tripmeter ping ", "-n 20 --payloads 1k --wait block --attempts 1 --no-report"),
-    ("tripmeter publish uds zenoh --topic ", "--duration 0.2 --wait block --no-report"),
+    ("tripmeter publish uds tcp --topic ", "--duration 0.2 --wait block --no-report"),
     ("tripmeter publish ", "-n 20 --payloads 1k --wait block --no-report"),
     ("tripmeter call ", "-n 20 --payloads 1k --wait block --no-report"),
     ("tripmeter throughput ", "--payloads 1k --duration 0.05 --wait block --no-report"),

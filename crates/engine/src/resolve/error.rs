@@ -225,8 +225,8 @@ pub enum Problem {
     )]
     RecordingPattern { played: Played, pattern: Pattern },
     #[error(
-        "there are {topics} topics, each a client, and at most {most} clients; publish the topics (without --as-calls, \
-         pattern 'channel'), or leave some out"
+        "there are {topics} topics, but at most {most} can be clients; leave out --as-calls (pattern 'rpc'), or some of the \
+         topics"
     )]
     RecordingClients { topics: usize, most: u32 },
     #[error("{what} and {played} exclude each other: {why}; leave {what} out")]
@@ -259,8 +259,8 @@ pub enum Problem {
     )]
     DurationOfTopics(f64),
     #[error(
-        "topic '{topic}' has messages of {payload} bytes ({}), more than {limit} bytes, the most that it can carry \
-         here{}; choose another transport, or leave the topic out",
+        "topic '{topic}' has messages of {payload} bytes ({}), above the limit of {limit} bytes here{}; choose another \
+         transport, or leave the topic out",
         display_size(*.payload), because(daemon.as_deref())
     )]
     RecordedOverLimit { topic: String, payload: u64, limit: u64, daemon: Option<String> },

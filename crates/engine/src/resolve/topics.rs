@@ -43,7 +43,10 @@ pub fn of_topics(experiment: &Experiment) -> Result<Recording, Problem> {
 /// A topic whose first message is due after this share of its period, as many messages as there are whole periods.
 fn one(topic: &WrittenTopic, seconds: f64, phase: f64) -> Result<RecordedTopic, Problem> {
     let bytes = parse_size(&topic.size)?;
-    let hz = load::timed_rate(topic.rate.trim(), "messages per second, 0.001 to 1e6 (--topic NAME:SIZE:RATE)")?;
+    let hz = load::timed_rate(
+        topic.rate.trim(),
+        "--topic NAME:SIZE:RATE takes a plain number of messages per second, from 0.001 to 1e6",
+    )?;
     // Decimals may have a product just below a whole number.
     let messages = (seconds * hz + 1e-6).floor();
     if messages < FEWEST {
@@ -126,9 +129,9 @@ mod tests {
             (one("a", "15", "10"), ["topic 'a'", "15 bytes"]),
             (one("a", "2G", "10"), ["topic 'a'", "1073741824 bytes"]),
             (one("a", "1x", "10"), ["topic 'a'", "'1x' is not a size"]),
-            (one("a", "1k", "max"), ["topic 'a'", "'max' is not"]),
-            (one("a", "1k", "0"), ["'0' is not", "0.001 to 1e6"]),
-            (one("a", "1k", "2e6"), ["'2e6' is not", "--topic"]),
+            (one("a", "1k", "max"), ["topic 'a'", "'max':"]),
+            (one("a", "1k", "0"), ["'0':", "0.001 to 1e6"]),
+            (one("a", "1k", "2e6"), ["'2e6':", "--topic"]),
             (one("a", "1k", "0.19"), ["topic 'a'", "--duration"]),
             (refused(&[good, good], None), ["topic 'a'", "twice"]),
             (refused(&[good], Some(0.0)), ["0 s", "--duration"]),

@@ -60,7 +60,7 @@ fn each_topic_has_its_size_its_rate_and_its_figures() {
     let recording = written["plan"]["recording"].as_object().unwrap();
     assert!(["file", "file_bytes", "sha256"].iter().all(|key| !recording.contains_key(*key)), "{recording:?}");
     let report = std::fs::read_to_string(output.path().join("report.html")).unwrap();
-    assert!(report.contains(" on 3 topics, in 1 round.") && report.contains("on all topics?"), "no head in the report");
+    assert!(report.contains(", 3 topics, 1 round.") && report.contains("on all topics?"), "no head in the report");
     let choose = ["choose", "--from", output.path().to_str().unwrap()];
     Tripmeter::new(choose).run().with(exit::DATA).one_line(&["topics of several sizes"]);
 }
@@ -105,7 +105,7 @@ fn results_are_resumed_by_their_plan_alone_which_must_be_of_topics() {
         Tripmeter::new(words.iter().chain(more)).run()
     };
     as_if_killed(output.path(), |line| !line.contains("\"round\":1,"), |_| {});
-    resume(&["--recording", "x.mcap"]).with(exit::USAGE).one_line(&["are of no recording", "leave it out"]);
+    resume(&["--recording", "x.mcap"]).with(exit::USAGE).one_line(&["not made from a recording", "leave it out"]);
     resume(&[]).with(exit::GOOD).clean();
     let again = manifest(output.path());
     assert_eq!((&again.plan.recording, again.resumptions.len()), (&before.plan.recording, 1));
@@ -131,8 +131,11 @@ fn both_sides_of_ab_publish_the_same_topics() {
     let refused = |words: &[&str], parts: &[&str]| {
         ab(&place, &[words, &["-o", "x"]].concat()).run().with(exit::USAGE).one_line(parts);
     };
-    refused(&["uds", "--topic", "/a:1k:100"], &["--topic is of --pattern publish"]);
-    refused(&["uds", "--pattern", "publish", "--topic", "/a:1k:100", "--recording", "x.mcap"], &["--recording is of"]);
+    refused(&["uds", "--topic", "/a:1k:100"], &["--topic requires --pattern publish"]);
+    refused(
+        &["uds", "--pattern", "publish", "--topic", "/a:1k:100", "--recording", "x.mcap"],
+        &["--recording requires"],
+    );
 }
 
 #[test]
