@@ -30,15 +30,13 @@ pub(super) struct MeasuredTrial {
     pub trial: Trial,
     pub samples: u64,
     pub duration_ns: u64,
-    /// Messages of a warm-up inside the trial.
-    pub warmup: u64,
     pub unwritten: Option<Samples>,
     pub broken: Option<Error>,
 }
 
 impl MeasuredTrial {
     pub(super) fn of(trial: Trial) -> Self {
-        Self { trial, samples: 0, duration_ns: 0, warmup: 0, unwritten: None, broken: None }
+        Self { trial, samples: 0, duration_ns: 0, unwritten: None, broken: None }
     }
 }
 
@@ -47,14 +45,14 @@ pub(super) struct Account {
     pub trial: Trial,
     /// Samples that a file will have, after the trial.
     pub unwritten: Option<Samples>,
-    /// Messages of a warm-up inside the trial.
-    pub warmup: u64,
     messages: MessageAccount,
     own: Option<Used>,
     others: Option<Used>,
     duration_ns: u64,
     refused: u64,
     cut: Option<CutShort>,
+    /// Topics of a recording without a message, for people.
+    silent: String,
 }
 
 /// Messages and calls that are joined one by one from the stamps of both sides.
@@ -125,13 +123,13 @@ impl Account {
         Self {
             trial: Trial::new(load),
             unwritten: None,
-            warmup: 0,
             messages,
             own: Some(Used::NOTHING),
             others: Some(Used::NOTHING),
             duration_ns: 0,
             refused: 0,
             cut: None,
+            silent: String::new(),
         }
     }
 
@@ -176,6 +174,11 @@ impl Account {
         self.duration_ns += self.messages.timebase.to_ns(sent.until.saturating_sub(sent.begin));
         self.refused += sent.refused;
         self.cut = self.cut.take().or_else(|| sent.cut.clone());
+    }
+
+    /// Has the reason of an early end say which topics had no message.
+    pub(super) fn note_silent(&mut self, silent: String) {
+        self.silent = silent;
     }
 
     /// Adds messages or calls of a leg, to the last of all followers and to each of several. `late` has the answers to each
@@ -295,7 +298,8 @@ impl Account {
 
     /// Trial with all figures, which an error has ended if it is given.
     pub(super) fn close(mut self, broken: Option<&Error>) -> MeasuredTrial {
-        self.trial.cut_short = broken.map(CutShort::from).or_else(|| self.cut.take());
+        let cut = broken.map(CutShort::from).or_else(|| self.cut.take());
+        self.trial.cut_short = cut.map(|cut| cut.and(&self.silent));
         for (process, used) in [(Process::Leader, self.own), (Process::Follower, self.others)] {
             let stream = Stream::process(process);
             let figures = used.iter().flat_map(Used::figures);
@@ -304,8 +308,7 @@ impl Account {
         let (mut trial, duration_ns, refused) = (self.trial, self.duration_ns, self.refused);
         let received = self.messages.put(&mut trial, duration_ns, refused);
         let samples = self.unwritten.as_ref().map_or(received, |samples| samples.recorded.count);
-        let (warmup, unwritten) = (self.warmup, self.unwritten);
-        MeasuredTrial { samples, duration_ns, warmup, unwritten, ..MeasuredTrial::of(trial) }
+        MeasuredTrial { samples, duration_ns, unwritten: self.unwritten, ..MeasuredTrial::of(trial) }
     }
 }
 

@@ -38,6 +38,8 @@ struct ClosedTrips {
     before: u64,
     warmed: u64,
     stamps: Option<StampMemory>,
+    /// True if a failure ended the trips: messages under way are lost.
+    is_broken_off: bool,
 }
 
 /// Stamps of `tripmeter explain` around each call of the link.
@@ -107,14 +109,14 @@ impl ClosedTrips {
         Ok(())
     }
 
-    /// Counts of all followers, and at each of several. After a failure, messages under way are lost.
-    fn counts(&self, received: u64, is_broken: bool) -> (Counts, Vec<Counts>) {
+    /// Counts of all followers, and at each of several.
+    fn counts(&self, received: u64) -> (Counts, Vec<Counts>) {
         let answers = self.trips.answers();
         let sent = self.trips.sequence() - self.before - answers.abandoned();
         let each = answers.at_followers().into_iter().map(|counts| Counts { sent, ..counts });
         let mut each: Vec<Counts> = each.collect();
         let mut counts = Counts { sent, received, ..answers.counts() };
-        if is_broken {
+        if self.is_broken_off {
             let lost = |at: &Counts| at.sent.saturating_sub(at.received + at.late + at.damaged);
             each.iter_mut().for_each(|at| at.lost = lost(at));
             let totals = each.iter().map(|at| at.lost);
@@ -152,8 +154,16 @@ impl Driver for ClosedLoop {
             begin.arrivals = Some(ArrivalPlace::Leader(stamps.follower.place()));
             begin.most = stamps.follower.counts().to_vec();
         }
-        self.0 =
-            Some(ClosedTrips { warm, samples, trips, rows: Vec::new(), before: sequence, warmed: sequence, stamps });
+        self.0 = Some(ClosedTrips {
+            warm,
+            samples,
+            trips,
+            rows: Vec::new(),
+            before: sequence,
+            warmed: sequence,
+            stamps,
+            is_broken_off: false,
+        });
         // The leader counts: after a failure, followers have nothing to add.
         let patience = FollowerPatience::ANSWER;
         Ok(PreparedLeg { begin, memory, patience, patience_after_failure: None })
@@ -182,6 +192,7 @@ impl Driver for ClosedLoop {
             until,
             last: Vec::new(),
             sequence,
+            warmed: state.warm.count(),
             counted: 0,
             used,
             refused: 0,
@@ -203,7 +214,9 @@ impl Driver for ClosedLoop {
         if abandoned > 0 {
             session.abandoned = sent.sequence;
         }
-        sent.counted = sent.sequence - state.warmed - abandoned;
+        // The message that was given up may be of the warm-up.
+        sent.counted = (sent.sequence - state.warmed).saturating_sub(abandoned);
+        state.is_broken_off = sent.failure.is_some();
     }
 
     fn account(
@@ -215,8 +228,7 @@ impl Driver for ClosedLoop {
     ) -> Result<()> {
         let mut state = self.0.take().ok_or_else(unprepared)?;
         let all = Stream::all();
-        let warmup = state.warm.count();
-        let (counts, at_followers) = state.counts(warmup + state.samples.count(), leg.broken.is_some());
+        let (counts, at_followers) = state.counts(leg.sent.warmed + state.samples.count());
         let mut recorded = state.samples.finish();
         recorded.times.put_scaled(&mut account.trial, &all, Figure::RttHalf, 0.5);
         account.trial.put_series(&all, Figure::RttHalf, recorded.series.take().map(|series| series.scaled(0.5)));
@@ -243,7 +255,6 @@ impl Driver for ClosedLoop {
         }
         let are_known = !latencies.is_empty() && !leg.clocks.largest_error().is_too_large;
         let one_way = are_known.then_some(last);
-        account.warmup = warmup;
         account.unwritten = Some(Samples { recorded, others, rows: state.rows, one_way, begin, first });
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! A leg, one begin and one end of the followers, and its phases. Their order is checked by their types.
 
-use super::cap::warmup_end;
+use super::cap::{capped, warmup_end};
 use super::host_clocks::Clocks;
 use super::leader::Leader;
 use super::patience::{FollowerPatience, SIGN_OF_LIFE};
@@ -91,6 +91,8 @@ pub(super) struct SentLeg {
     pub last: Vec<u64>,
     /// Number of the last message of all.
     pub sequence: u64,
+    /// Messages of a warm-up inside the leg.
+    pub warmed: u64,
     /// Messages that count, over the busiest link.
     pub counted: u64,
     /// Cost of the leader's process; none if the leg has instruments that would be part of it.
@@ -168,9 +170,12 @@ impl RunningLeg {
         self.cut.get_or_insert(CutShort::Interrupted);
     }
 
-    /// Begins a warm-up inside the leg, which gets a share of the time that is left.
+    /// Begins a warm-up inside the leg, which gets a share of the time cap. That is counted from here on: memory is prepared,
+    /// and a logger is open.
     pub(super) fn begin_warm_up(&mut self, leader: &Leader) {
+        self.whole = capped(leader);
         self.capped = warmup_end(leader.job.timebase.now(), self.whole);
+        leader.shared.capped.store(self.whole, Relaxed);
     }
 
     /// Ends the warm-up: the whole time is left for what counts.

@@ -128,14 +128,19 @@ impl Driver for LoggedLines<'_> {
             Ok((ended.err(), base.now(), monotonic_ns()))
         };
         let (failure, until, last_call_ns) = with_logger(leader, self.system, call)?;
-        let broken = await_let_go(leader, &calls.file).err();
+        let mut broken = await_let_go(leader, &calls.file).err();
         let (used, cut) = running.end(leader);
         let end_ns = monotonic_ns();
+        // Reading takes longer than logging: the load's part of it does not count.
+        if let Err(error) = leader.mark_load(false) {
+            broken.get_or_insert(error);
+        }
         calls.flush_ns = end_ns.saturating_sub(last_call_ns);
         leader.controls.report(&FromLeader::Logged { begin_ns, end_ns });
         let (counted, refused, last) = (calls.samples.count(), calls.refused, vec![sequence]);
         let sequence = session.sequence;
-        Ok(SentLeg { begin, until, last, sequence, counted, used, refused, cut, failure, broken })
+        let warmed = calls.warm.count();
+        Ok(SentLeg { begin, until, last, sequence, warmed, counted, used, refused, cut, failure, broken })
     }
 
     fn account(
@@ -145,8 +150,7 @@ impl Driver for LoggedLines<'_> {
         account: &mut Account,
         _: Option<&mut RowsOfLinks<'_>>,
     ) -> Result<()> {
-        let LoggedCalls { file, path, warm, samples, refused, flush_ns, .. } =
-            self.calls.take().ok_or_else(unprepared)?;
+        let LoggedCalls { file, path, samples, refused, flush_ns, .. } = self.calls.take().ok_or_else(unprepared)?;
         let log = leg.reports.first_mut().and_then(Option::take).and_then(|report| report.log);
         let Some((counts, lines)) = log else {
             let unchecked = || controls.failed("the reader has checked no line");
@@ -158,7 +162,7 @@ impl Driver for LoggedLines<'_> {
             leg.broken.get_or_insert(controls.failed(&lack));
         }
         remove(&file)?;
-        let (begin, warmup, all) = (leg.sent.begin, warm.count(), Stream::all());
+        let (begin, all) = (leg.sent.begin, Stream::all());
         let mut recorded = samples.finish();
         recorded.times.put(&mut account.trial, &all, Figure::Call);
         account.trial.put_counts(&all, &counts, false);
@@ -174,7 +178,6 @@ impl Driver for LoggedLines<'_> {
             account.trial.put(&all, figure, value as f64);
         }
         account.trial.put_series(&all, Figure::Call, recorded.series.take());
-        account.warmup = warmup;
         let (others, rows, one_way) = (Vec::new(), Vec::new(), None);
         account.unwritten = Some(Samples { recorded, others, rows, one_way, begin: 0, first: 1 });
         Ok(())

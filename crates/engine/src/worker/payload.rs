@@ -69,7 +69,9 @@ fn payload(leader: &mut Leader, session: &mut Session<'_>, driver: &mut dyn Driv
             Err(error) => measured.broken = Some(error),
         }
     }
-    if let Err(error) = leader.mark_load(false) {
+    // A logger's driver has marked it, before its lines were read.
+    let is_marked = leader.job.sub_experiment.workload.reply == Reply::Lines;
+    if let Some(Err(error)) = (!is_marked).then(|| leader.mark_load(false)) {
         measured.broken.get_or_insert(error);
     }
     let stopped = leader.shared.stop.swap(false, Relaxed).then_some(Error::Interrupted);

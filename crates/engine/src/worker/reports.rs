@@ -1,8 +1,8 @@
 //! Reports of the followers at the end of a leg.
 
-use super::Error;
 use super::leader::Leader;
 use super::patience::FollowerPatience;
+use super::{Error, Result};
 use crate::measure::Failure;
 use crate::wire::{FromLeader, Report, ToFollower, WRITING};
 
@@ -12,58 +12,77 @@ pub(super) struct FollowerReports {
     pub broken: Option<Error>,
 }
 
-/// Sends the followers the number of the last message over each link, and reads their reports.
+/// Sends the followers the number of the last message over each link, and reads their reports. If one has gone, the others
+/// get the patience after a failure; without any, they are not asked.
 pub(super) fn end_followers(
     leader: &mut Leader,
     last: Vec<u64>,
     patience: FollowerPatience,
     after_failure: Option<FollowerPatience>,
 ) -> FollowerReports {
-    let broken = leader.controls.send_all(&ToFollower::End { last }).err();
-    let patience = after_failure.filter(|_| broken.is_some()).unwrap_or(patience);
-    recv_reports(leader, patience, broken)
+    if !send_end(leader, last) {
+        let broken = Some(leader.controls.diagnose(Failure::PeerGone));
+        let reports = match after_failure {
+            Some(patience) => known(recv_reports(leader, patience)),
+            None => nobodys(leader),
+        };
+        return FollowerReports { reports, broken };
+    }
+    let received = recv_reports(leader, patience);
+    let mut broken = None;
+    for (follower, report) in received.iter().enumerate() {
+        let error = match report {
+            Ok(report) => failure_of(leader, follower, report),
+            Err(error) => Some(Error::Failed(error.to_string())),
+        };
+        broken = broken.or(error);
+    }
+    FollowerReports { reports: known(received), broken }
 }
 
-/// Reads what followers noted until a failure, if they can still report and `patience` is given.
+/// Reads what followers noted until a failure, if they can still report and `patience` is given. A follower's own report
+/// tells more than the leader's view of it.
 pub(super) fn end_after_failure(
     leader: &mut Leader,
     last: Vec<u64>,
     failure: Failure,
     patience: Option<FollowerPatience>,
 ) -> FollowerReports {
-    let followers = leader.controls.followers();
     let Some(patience) = patience else {
-        let reports = (0..followers).map(|_| None).collect();
-        return FollowerReports { reports, broken: Some(leader.controls.diagnose(failure)) };
+        return FollowerReports { reports: nobodys(leader), broken: Some(leader.controls.diagnose(failure)) };
     };
     // Results are saved, whoever has ended; the last report of a failed follower is still to be read.
     leader.controls.report(&FromLeader::Phase(WRITING.to_owned()));
-    let end = ToFollower::End { last };
-    (0..followers).for_each(|follower| drop(leader.controls.try_send(follower, &end)));
-    let mut side = recv_reports(leader, patience, None);
-    let said = side.reports.iter().flatten().any(|report| report.failed.is_some());
-    if !said {
-        side.broken = Some(leader.controls.diagnose(failure));
-    }
-    side
+    send_end(leader, last);
+    let reports = known(recv_reports(leader, patience));
+    let mut each = reports.iter().enumerate();
+    let told = each.find_map(|(follower, report)| failure_of(leader, follower, report.as_ref()?));
+    let broken = Some(told.unwrap_or_else(|| leader.controls.diagnose(failure)));
+    FollowerReports { reports, broken }
 }
 
-fn recv_reports(leader: &mut Leader, patience: FollowerPatience, broken: Option<Error>) -> FollowerReports {
-    let mut side = FollowerReports { reports: Vec::new(), broken };
-    for follower in 0..leader.controls.followers() {
-        match leader.controls.recv_report(follower, patience) {
-            Ok(report) => {
-                if let Some(why) = report.failed.as_ref().filter(|_| side.broken.is_none()) {
-                    let who = leader.controls.who(follower as usize);
-                    side.broken = Some(leader.controls.failed(&format!("{who} failed: {why}")));
-                }
-                side.reports.push(Some(report));
-            }
-            Err(error) => {
-                side.reports.push(None);
-                side.broken.get_or_insert(error);
-            }
-        }
-    }
-    side
+/// True if all followers got the end.
+fn send_end(leader: &mut Leader, last: Vec<u64>) -> bool {
+    let end = ToFollower::End { last };
+    let gone = (0..leader.controls.followers()).filter(|follower| leader.controls.try_send(*follower, &end).is_err());
+    gone.count() == 0
+}
+
+fn recv_reports(leader: &mut Leader, patience: FollowerPatience) -> Vec<Result<Report>> {
+    (0..leader.controls.followers()).map(|follower| leader.controls.recv_report(follower, patience)).collect()
+}
+
+/// Error of a follower that has said in its report why it could not go on.
+fn failure_of(leader: &Leader, follower: usize, report: &Report) -> Option<Error> {
+    let why = report.failed.as_ref()?;
+    let who = leader.controls.who(follower);
+    Some(leader.controls.failed(&format!("{who} failed: {why}")))
+}
+
+fn known(reports: Vec<Result<Report>>) -> Vec<Option<Report>> {
+    reports.into_iter().map(Result::ok).collect()
+}
+
+fn nobodys(leader: &Leader) -> Vec<Option<Report>> {
+    (0..leader.controls.followers()).map(|_| None).collect()
 }

@@ -101,7 +101,19 @@ impl Driver for Saturating {
         };
         let sequence = flow.sequence;
         let (until, counted, refused) = (end.max(begin), sequence - *before, flow.refused);
-        Ok(SentLeg { begin, until, last: vec![sequence], sequence, counted, used, refused, cut, failure, broken: None })
+        Ok(SentLeg {
+            begin,
+            until,
+            last: vec![sequence],
+            sequence,
+            warmed: 0,
+            counted,
+            used,
+            refused,
+            cut,
+            failure,
+            broken: None,
+        })
     }
 
     fn account(

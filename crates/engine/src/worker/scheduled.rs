@@ -180,6 +180,7 @@ impl Driver for Scheduled<'_> {
             until: self.links.iter().filter_map(|link| link.stamps.until()).max().unwrap_or(ran.begin),
             sequence: last.iter().copied().max().unwrap_or(sequence),
             last,
+            warmed: 0,
             counted: self.ended.iter().map(|ended| ended.count as u64).max().unwrap_or(0),
             used: ran.used,
             refused: self.ended.iter().map(|ended| ended.refused).sum(),
@@ -220,7 +221,7 @@ impl Driver for Scheduled<'_> {
             Some(replay) => {
                 let played = all.topics.iter().zip(&replay.recording.topics);
                 let silent = played.filter(|(topic, _)| topic.sent.is_empty()).map(|(_, recorded)| recorded);
-                leg.sent.cut = leg.sent.cut.take().map(|cut| cut.and(&silent_topics(silent)));
+                account.note_silent(silent_topics(silent));
                 account.add_recorded(&leg.clocks, (replay, begin), &all, &each, &late, rows);
             }
             None => account.add(&leg.clocks, &all, &each, &late, rows),

@@ -59,10 +59,22 @@ pub(super) trait Driver {
     ) -> Result<()>;
 }
 
+/// A trial with further legs to come.
+struct OpenTrial {
+    account: Account,
+    /// Stream of each link, as in rows of samples.
+    streams: Vec<String>,
+    has_rows: bool,
+    /// Lengths of the files before its first row.
+    lengths: Option<Lengths>,
+}
+
 pub(super) struct TrialRunner<'l, 's> {
     leader: &'l mut Leader,
     session: &'l mut Session<'s>,
     allowed: &'static AllowedWorkload,
+    /// Messages of the longest warm-up inside a trial.
+    warmed: u64,
 }
 
 impl<'l, 's> TrialRunner<'l, 's> {
@@ -71,7 +83,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
         let plan = &leader.job.sub_experiment;
         let allowed = facts(plan.pattern).allowed_as(&plan.workload);
         let allowed = allowed.ok_or_else(|| Error::Failed("its pattern does not allow the workload".to_owned()))?;
-        Ok(Self { leader, session, allowed })
+        Ok(Self { leader, session, allowed, warmed: 0 })
     }
 
     /// Measures every offered load at one payload, with warm-ups.
@@ -105,7 +117,6 @@ impl<'l, 's> TrialRunner<'l, 's> {
                 Ok(Some(trial)) => {
                     measured.samples += trial.samples;
                     measured.duration_ns += trial.duration_ns;
-                    measured.warmup = measured.warmup.max(trial.warmup);
                     measured.unwritten = trial.unwritten;
                     measured.broken = trial.broken;
                     measured.trials.push(trial.trial);
@@ -115,6 +126,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
                 Err(error) => return Err(error),
             }
         }
+        measured.warmup = measured.warmup.max(self.warmed);
         let done = measured.trials.len();
         measured.cut_short = match &measured.broken {
             Some(error) => Some(error.into()),
@@ -126,7 +138,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
             LegEnd::Bounds { .. } => measured.samples,
             LegEnd::Recording => recorded,
         };
-        if self.allowed.warm_up != WarmUpPlan::Inside {
+        if !self.keeps_samples() {
             measured.duration_ns = begun.elapsed().as_nanos() as u64;
         }
         Ok(measured)
@@ -138,6 +150,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
         if warmup == 0 {
             return Ok(());
         }
+        self.set_phase(&leg);
         let end = match leg.end {
             LegEnd::Bounds { duration_ns, .. } => {
                 let duration_ns =
@@ -204,64 +217,26 @@ impl<'l, 's> TrialRunner<'l, 's> {
 
     /// Makes one trial: in one leg, or in several if only histograms are kept. `None` if nothing that counts was sent in time.
     fn trial(&mut self, driver: &mut dyn Driver, whole: Leg, has_rows: bool) -> Result<Option<MeasuredTrial>> {
-        let mut account = Account::new(self.leader, whole.load);
+        let account = Account::new(self.leader, whole.load);
         let streams = account.streams_of_links();
-        // A reader of lines has no cost that is the logger's.
-        let has_other_process = !self.leader.is_same_process() && self.allowed.reply != Reply::Lines;
-        let phase = match whole.end {
-            LegEnd::Recording => "play the recording".to_owned(),
-            _ => format!("measure {} bytes", whole.payload_bytes),
-        };
-        // The attempt before counts until there is something to write.
-        let mut lengths = None;
-        let mut left = whole.end;
-        let mut broken;
-        loop {
-            self.leader.controls.set_phase(&phase);
+        let has_rows = has_rows && !self.keeps_samples();
+        let mut open = OpenTrial { account, streams, has_rows, lengths: None };
+        let (mut left, mut broken) = (whole.end, None);
+        while broken.is_none() {
             let (end, rest) = self.split(left, whole.load);
             let is_first = left == whole.end;
-            let mut reported = match self.leg(driver, Leg { end, ..whole }) {
-                Ok(reported) => reported,
+            match self.piece(driver, Leg { end, ..whole }, &mut open, is_first) {
+                Ok(None) => return Ok(None),
+                Ok(Some(ended)) => broken = ended,
                 Err(error) if is_first => return Err(error),
-                Err(error) => {
-                    broken = Some(error);
-                    break;
-                }
-            };
-            if reported.sent.counted == 0 && is_first {
-                reported.broken.map_or(Ok(()), Err)?;
-                return self.leader.check_stop().map(|()| None);
+                Err(error) => broken = Some(error),
             }
-            let is_sampled = matches!(whole.end, LegEnd::Bounds { .. });
-            if !is_sampled && reported.sent.counted * streams.len() as u64 > MANY_SAMPLES || reported.broken.is_some() {
-                self.leader.controls.set_phase(WRITING);
-            }
-            let mut rows = None;
-            if has_rows && self.allowed.warm_up != WarmUpPlan::Inside {
-                self.leader.make_room()?;
-                let now = self.leader.files.lengths();
-                lengths.get_or_insert(now.map_err(not_written(&self.leader.job.results.path))?);
-                let (base, begin) = (self.leader.job.timebase, reported.sent.begin);
-                let rows_of = self.leader.files.rows(base, whole.payload_bytes, begin);
-                rows = Some(RowsOfLinks::new(rows_of, &streams, &account));
-            }
-            match driver.account(&self.leader.controls, &mut reported, &mut account, rows.as_mut()) {
-                Ok(()) => {}
-                Err(error) if is_first => return Err(error),
-                Err(error) => {
-                    broken = Some(error);
-                    break;
-                }
-            }
-            account.add_leg(&reported, has_other_process);
-            broken = reported.broken.take();
-            let written = rows.map_or(Ok(()), RowsOfLinks::finish);
-            self.or_cut(written, lengths)?;
             match rest {
-                Some(rest) if !account.is_cut() && broken.is_none() => left = rest,
+                Some(rest) if !open.account.is_cut() => left = rest,
                 _ => break,
             }
         }
+        let OpenTrial { account, lengths, .. } = open;
         if account.has_no_samples() {
             broken.take().map_or(Ok(()), Err)?;
             self.leader.check_stop()?;
@@ -275,6 +250,61 @@ impl<'l, 's> TrialRunner<'l, 's> {
         Ok(Some(MeasuredTrial { broken, ..measured }))
     }
 
+    /// Makes one leg of a trial, and adds it to the account. Returns the failure that ended it; `None` if the trial has
+    /// sent nothing that counts.
+    fn piece(
+        &mut self,
+        driver: &mut dyn Driver,
+        leg: Leg,
+        open: &mut OpenTrial,
+        is_first: bool,
+    ) -> Result<Option<Option<Error>>> {
+        self.set_phase(&leg);
+        let mut reported = self.leg(driver, leg)?;
+        self.warmed = self.warmed.max(reported.sent.warmed);
+        if reported.sent.counted == 0 && is_first {
+            reported.broken.map_or(Ok(()), Err)?;
+            if self.keeps_samples() {
+                self.leader.check_stop()?;
+            }
+            return Ok(None);
+        }
+        let streams = open.streams.len() as u64 * u64::from(self.leader.controls.followers());
+        let is_sampled = matches!(leg.end, LegEnd::Bounds { .. });
+        let noted = if is_sampled { 0 } else { reported.sent.counted * streams };
+        if noted > MANY_SAMPLES || reported.broken.is_some() {
+            self.leader.controls.set_phase(WRITING);
+        }
+        let mut rows = None;
+        if open.has_rows {
+            // The attempt before counts until there is something to write.
+            self.leader.make_room()?;
+            let now = self.leader.files.lengths();
+            open.lengths.get_or_insert(now.map_err(not_written(&self.leader.job.results.path))?);
+            let rows_of = self.leader.files.rows(self.leader.job.timebase, leg.payload_bytes, reported.sent.begin);
+            rows = Some(RowsOfLinks::new(rows_of, &open.streams, &open.account));
+        }
+        driver.account(&self.leader.controls, &mut reported, &mut open.account, rows.as_mut())?;
+        let written = rows.map_or(Ok(()), RowsOfLinks::finish);
+        self.or_cut(written, open.lengths)?;
+        // A reader of lines has no cost that is the logger's.
+        let has_other_process = !self.leader.is_same_process() && self.allowed.reply != Reply::Lines;
+        open.account.add_leg(&reported, has_other_process);
+        Ok(Some(reported.broken))
+    }
+
+    /// True if a trial is one leg whose samples are written after it.
+    fn keeps_samples(&self) -> bool {
+        self.allowed.warm_up == WarmUpPlan::Inside
+    }
+
+    fn set_phase(&mut self, whole: &Leg) {
+        self.leader.controls.set_phase(&match whole.end {
+            LegEnd::Recording => "play the recording".to_owned(),
+            _ => format!("measure {} bytes", whole.payload_bytes),
+        });
+    }
+
     /// Fails if files were not written, and cuts off what was written of the trial.
     fn or_cut(&self, written: io::Result<()>, lengths: Option<Lengths>) -> Result<()> {
         let cut = |_: &io::Error| lengths.iter().for_each(|lengths| self.leader.files.cut(*lengths));
@@ -284,7 +314,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
     /// Splits off the next leg: without raw samples there is room for some messages at a time.
     fn split(&self, left: LegEnd, load: OfferedLoad) -> (LegEnd, Option<LegEnd>) {
         let LegEnd::Messages(messages) = left else { return (left, None) };
-        if !self.leader.job.raw.is_none() || self.allowed.warm_up == WarmUpPlan::Inside {
+        if !self.leader.job.raw.is_none() || self.keeps_samples() {
             return (left, None);
         }
         let workload = &self.leader.job.sub_experiment.workload;
