@@ -32,6 +32,18 @@ fn is_marked(cell: &PayloadResult) -> bool {
     is_cap(&cell.cut_short) && cell.trials.iter().all(|trial| is_cap(&trial.cut_short))
 }
 
+/// The message in flight at the end is one of the warm-up.
+#[test]
+fn a_cap_that_ends_within_the_warm_up_measures_nothing_and_says_so() {
+    let folder = folder();
+    let output = folder.path().display().to_string();
+    let words =
+        ["ping", "inmem?delay=5ms", "--wait", "block", "--payloads", "64", "--warmup", "5", "-n", "10", "-o", &output];
+    let capped = ["--time-cap", "0.004", "--loss-timeout", "2", "--no-floor", "--attempts", "1", "-q"];
+    let finished = Tripmeter::new(words.iter().chain(&capped)).run().with(exit::PARTIAL);
+    finished.says(&["nothing was measured", "raise --time-cap"]).clean();
+}
+
 #[test]
 fn a_warm_up_that_would_eat_the_cap_leaves_time_to_measure() {
     let _alone = alone();
