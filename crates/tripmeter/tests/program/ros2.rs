@@ -78,7 +78,7 @@ fn variables_that_have_no_effect_are_noted() {
         Tripmeter::under(wrapper, words.iter().chain(&rest)).run().with(exit::GOOD).clean()
     };
     let told = run(&["env", "RMW_IMPLEMENTATION=rmw_cyclonedds_cpp", "ROS_DOMAIN_ID=42"], "told");
-    let told = told.says(&["'ros2' ignores RMW_IMPLEMENTATION, ROS_DOMAIN_ID of the environment"]);
+    let told = told.says(&["'ros2' ignores RMW_IMPLEMENTATION, ROS_DOMAIN_ID in the environment"]);
     assert_eq!(told.stderr.matches("of the environment").count(), 1, "{}", told.stderr);
     let silent = run(&["env", "-u", "RMW_IMPLEMENTATION", "-u", "ROS_DOMAIN_ID"], "silent");
     assert!(!silent.stderr.contains("RMW_IMPLEMENTATION"), "{}", silent.stderr);
