@@ -79,7 +79,7 @@ fn variables_that_have_no_effect_are_noted() {
     };
     let told = run(&["env", "RMW_IMPLEMENTATION=rmw_cyclonedds_cpp", "ROS_DOMAIN_ID=42"], "told");
     let told = told.says(&["'ros2' ignores RMW_IMPLEMENTATION, ROS_DOMAIN_ID in the environment"]);
-    assert_eq!(told.stderr.matches("of the environment").count(), 1, "{}", told.stderr);
+    assert_eq!(told.stderr.matches("in the environment").count(), 1, "{}", told.stderr);
     let silent = run(&["env", "-u", "RMW_IMPLEMENTATION", "-u", "ROS_DOMAIN_ID"], "silent");
     assert!(!silent.stderr.contains("RMW_IMPLEMENTATION"), "{}", silent.stderr);
 }
