@@ -3,6 +3,7 @@
 
 mod archive;
 mod eprosima;
+mod escape;
 mod histogram;
 mod input;
 mod messages;
@@ -11,6 +12,8 @@ mod plugin;
 mod recording;
 mod results;
 mod texts;
+
+use escape::escaped;
 
 /// A parser, or several that read the same kind of file.
 #[derive(Clone, Copy, Debug)]

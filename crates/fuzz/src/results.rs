@@ -1,6 +1,7 @@
 //! Results folders and other documents in JSON.
 
-use crate::texts::{escaped, is_one_line};
+use crate::escaped;
+use crate::texts::is_one_line;
 use tripmeter_analysis::MetricTable;
 use tripmeter_model::fleet::Fleet;
 use tripmeter_model::folder::{FolderError, read_contents};

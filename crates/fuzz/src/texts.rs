@@ -146,8 +146,3 @@ where
         assert_eq!(written.parse::<T>().ok(), Some(value), "'{text}' is written as '{written}'");
     }
 }
-
-/// As the program escapes the texts of results.
-pub(crate) fn escaped(text: &str) -> std::borrow::Cow<'_, str> {
-    std::borrow::Cow::Owned(tripmeter_model::printable::json(text))
-}
