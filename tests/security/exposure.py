@@ -367,7 +367,7 @@ def measure(tripmeter, variant, pattern, wait, attacked, mqueue):
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        # No session of its own: by autogroup Linux shares CPUs between sessions, and 6.18.44 leaves one without any for 40 s.
+        # No session of its own: by autogroup Linux shares CPUs between sessions, and 6.18.44 left one without any for 37 s.
         process_group=0,
         preexec_fn=lambda: os.umask(0),
         cwd="/",

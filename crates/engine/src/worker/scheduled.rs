@@ -290,7 +290,7 @@ fn at_followers<'r>(
     Ok(each)
 }
 
-/// Messages as the only follower got them, or the last of several, with those of each of several.
+/// Messages to the only follower, or to the last of several, and to each of several.
 fn at_last<'r>(
     mut each: Vec<Option<Delivered<Times<'r>>>>,
 ) -> (Delivered<Times<'r>>, Vec<Option<Delivered<Times<'r>>>>) {

@@ -126,7 +126,7 @@ fn at_followers(row: &TableRow<'_>, place: &str) -> Vec<Vec<Note>> {
 }
 
 /// Notes on payloads of round trips, those to several followers too: reasons for too few samples, losses, and samples
-/// without a latency one way.
+/// without a one-way latency.
 pub fn of_trips(rows: &[TableRow<'_>]) -> Vec<Note> {
     let cells: Vec<_> = rows.iter().map(|row| (row, row.sub.payload(row.row.payload_bytes))).collect();
     let mut reasons: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! The table of pattern `channel`: latencies one way at a fixed rate, from the intended and from the actual sending.
+//! The table of pattern `channel`: one-way latencies at a fixed rate, from the intended and from the actual sending.
 
 use super::columns;
 use super::description::{MadeTable, PatternTable, TableOf};
