@@ -58,7 +58,7 @@ case ${1:-} in
         for pattern in ping publish; do
             measured "$pattern" zeromq iceoryx-c cyclonedds --payloads 64
         done
-        measured logger spdlog
+        measured log spdlog
         ;;
     thread)
         [[ -d $(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library ]] ||

@@ -3,11 +3,11 @@
 import re
 
 PATTERNS = {
-    "pingpong": ("round trips", "ping", "a-sample"),
-    "channel": ("one-way latency at a rate", "publish", "channel"),
-    "rpc": ("calls", "call", "rpc"),
-    "throughput": ("messages per second", "throughput", "throughput"),
-    "log": ("calls of a logger", "logger", "log"),
+    "ping": ("round trips", "a-sample"),
+    "publish": ("one-way latency at a rate", "publish"),
+    "call": ("calls", "call"),
+    "throughput": ("messages per second", "throughput"),
+    "log": ("calls of a logger", "log"),
 }
 WAITS = {
     "poll": "`poll` asks again and again, without sleeping",
@@ -43,9 +43,9 @@ WORDS = {"transport", "logger", "wait", "touch", "time", "path_proof"}
 # Left out where every row has the same.
 IF_THEY_DIFFER = {"touch": "none", "topics": 1.0, "clients": 1.0}
 LATENCY = {
-    "pingpong": "Half of a round trip.",
-    "channel": "One way: `response` counts from when a message was due, `service` from when it was sent.",
-    "rpc": "A whole call: `response` counts from when it was due, `service` from when it was sent.",
+    "ping": "Half of a round trip.",
+    "publish": "One way: `response` counts from when a message was due, `service` from when it was sent.",
+    "call": "A whole call: `response` counts from when it was due, `service` from when it was sent.",
     "log": "From the call of the logger to its return.",
 }
 MOST_ROWS = 24
@@ -111,7 +111,7 @@ class Transport:
     def command(self) -> str:
         """The command that measures it by the first pattern that it has."""
         patterns = {pattern for variant in self.variants for pattern in variant["patterns"]}
-        return "logger" if patterns == {"log"} else "ping"
+        return "log" if patterns == {"log"} else "ping"
 
     def measured(self) -> str:
         """The variants, and what they carry."""
@@ -120,8 +120,8 @@ class Transport:
                     f"`tripmeter install {self.name}`,\nthen `tripmeter list {self.name}`.")
         rows = [(f"`{self.name}/{one['name']}`", cell(one["summary"]), f"`{one['path']}`",
                  ", ".join(one["patterns"]), ", ".join(one["waits"])) for one in self.variants]
-        lines = [f"- `{name}`: {what}, by `tripmeter {command}`; see [method](../method.md#{anchor})."
-                 for name, (what, command, anchor) in PATTERNS.items() if any(name in one["patterns"] for one in self.variants)]
+        lines = [f"- `{name}`: {what}, by `tripmeter {name}`; see [method](../method.md#{anchor})."
+                 for name, (what, anchor) in PATTERNS.items() if any(name in one["patterns"] for one in self.variants)]
         return "\n\n".join([table(["variant", "is", "payload goes through", "patterns", "waits"], rows), "The patterns are:",
                             "\n".join(lines),
                             "Every run checks what the payload goes through: see [path proof](../method.md#path-proof)."])
@@ -129,7 +129,7 @@ class Transport:
     def how(self) -> str:
         """Waits, flags and settings."""
         waits = [name for name in WAITS if any(name in one["waits"] for one in self.variants)]
-        lines = [f"- {WAITS[name]}." for name in waits if self.command() != "logger"] + self.flagged(HOW)
+        lines = [f"- {WAITS[name]}." for name in waits if self.command() != "log"] + self.flagged(HOW)
         daemon = self.description and self.description["daemon"]
         if daemon:
             named = daemon["name"] if isinstance(daemon, dict) else daemon

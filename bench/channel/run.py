@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows that pattern `channel` is not limited by our own threads: 1, 10, 100 and 1000 topics at 1 kHz in total.
+"""Shows that pattern `publish` is not limited by our own threads: 1, 10, 100 and 1000 topics at 1 kHz in total.
 
 For each transport and number of topics one row: the rate that was offered and kept on each topic, how late messages were
 sent, and what both processes needed. Exit code 1 if a rate was missed or a message lost.

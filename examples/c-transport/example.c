@@ -172,7 +172,7 @@ static void release(tm_link *link, tm_message *message) {
 
 static const tm_variant variants[] = {
     TM_VARIANT("mailbox", "copied into shared memory, read there", TM_PATH_SHARED_MEMORY,
-               TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT, TM_POLL | TM_BLOCK, 0),
+               TM_PING | TM_PUBLISH | TM_CALL | TM_THROUGHPUT, TM_POLL | TM_BLOCK, 0),
 };
 
 static const tm_description description = {

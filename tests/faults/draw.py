@@ -71,7 +71,7 @@ def experiment(drawn):
     """The experiment file: a sub-experiment before and one after it that must not suffer."""
     pattern = drawn["pattern"]
     load = [f'rate = "{RATE_HZ}"', f"samples = {SAMPLES}"] if pattern != "log" else ["samples = 20000"]
-    if pattern == "rpc":
+    if pattern == "call":
         load.append('mode = "fixed-freq"')
     payloads = ",".join(PAYLOADS if pattern != "log" else ["64", "128", "256"])
     beside = ['wait = "block"', 'payloads = "1k"', "samples = 50"]

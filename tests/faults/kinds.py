@@ -66,10 +66,10 @@ FAULTS = {
 
 
 def sides(fault, pattern):
-    """Where a fault can strike: under channel the leader never takes and the follower never publishes; a logger never takes."""
+    """Where a fault can strike: under publish the leader never takes and the follower never publishes; a logger never takes."""
     call = FAULTS[fault].call
     if pattern == "log":
         return ["leader"] if call != "take" else []
-    if pattern == "channel" and call is not None:
+    if pattern == "publish" and call is not None:
         return ["leader"] if call == "publish" else ["follower"]
     return ["leader", "follower"]

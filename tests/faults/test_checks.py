@@ -94,13 +94,13 @@ class Verdict(unittest.TestCase):
 
 class Draw(unittest.TestCase):
     def test_a_plugin_strikes_where_it_is_called(self):
-        variants = [{"transport": "a/b", "patterns": ["pingpong", "channel", "rpc"], "waits": ["block"], "same_process": same,
+        variants = [{"transport": "a/b", "patterns": ["ping", "publish", "call"], "waits": ["block"], "same_process": same,
                      "is_plugin": True, "has_shm": True, "has_daemon": True} for same in (False, True)]
         variants.append({**variants[0], "patterns": ["log"]})
         for index in range(500):
             drawn = draw.trial(1, "a", index, variants)
             call = kinds.FAULTS[drawn["fault"]].call
-            if drawn["pattern"] == "channel" and call:
+            if drawn["pattern"] == "publish" and call:
                 self.assertEqual(drawn["side"], "leader" if call == "publish" else "follower")
             if drawn["pattern"] == "log":
                 self.assertEqual(drawn["side"], "leader")

@@ -14,7 +14,7 @@ enum way { UNIX, TCP, MEMORY, MEMORY_COPIED, QUEUES };
     {.name = TM_STR(text),                                                                                            \
      .summary = TM_STR("for tests of the proof of the path"),                                                         \
      .path = claim,                                                                                                   \
-     .patterns = TM_PINGPONG,                                                                                         \
+     .patterns = TM_PING,                                                                                         \
      .waits = TM_POLL | TM_BLOCK,                                                                                     \
      .flags = claim_flags}
 

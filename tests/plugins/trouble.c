@@ -137,7 +137,7 @@ static int32_t read_settings(const tm_node_options *options, tm_error *error) {
     trouble.here = strcmp(side, "both") == 0 || strcmp(side, role) == 0;
     trouble.after = strtoull(after, NULL, 10);
     trouble.taken = 0;
-    trouble.one_way = (options->pattern & (TM_CHANNEL | TM_THROUGHPUT)) && options->role == TM_LEADER;
+    trouble.one_way = (options->pattern & (TM_PUBLISH | TM_THROUGHPUT)) && options->role == TM_LEADER;
     return TM_OK;
 }
 
@@ -242,7 +242,7 @@ static const tm_variant variants[] = {{
     .summary = TM_STR("AF_UNIX stream, with trouble on request"),
     .path = CLAIMED_PATH,
     .flags = FLAGS,
-    .patterns = TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT,
+    .patterns = TM_PING | TM_PUBLISH | TM_CALL | TM_THROUGHPUT,
     .waits = TM_POLL | TM_BLOCK,
 }};
 

@@ -53,7 +53,7 @@ COMMANDS = {
     "throughput-burst": "throughput inmem --duration 0.2 --demand 5 --recovery 2",
     "throughput-search": "throughput inmem --duration 0.2 --loss-bound 0.5%",
     "throughput-lossy": "throughput inmem?lose=every:9&damage_body=every:13 --duration 0.2",
-    "logger": "logger inmem/log write -n 500",
+    "logger": "log inmem/log write -n 500",
     "explain": "explain inmem -n 100 --payload 1k",
     "failed": "ping inmem?lose=every:1&at=all uds -n 50 --loss-timeout 0.02 --attempts 1",
 }

@@ -26,7 +26,7 @@ HEAD = [
     "| system | in its working directory | in the home | of the machine | named by a variable |",
     "| --- | --- | --- | --- | --- |",
 ]
-COMMANDS = {"pingpong": "ping", "channel": "publish", "rpc": "call", "log": "logger"}
+PATTERNS = ("ping", "publish", "call", "log")
 SECURITY = {"security": "on", "tls": "on"}
 # Variables that name a file or folder, by the systems' documentation and the strings in their libraries.
 VARIABLES = [
@@ -152,8 +152,8 @@ def commands(system):
     description = system["description"]
     settings = {setting["name"] for setting in description["settings"]}
     here = {one["variant"] for one in system["variants"] if one["available"]}
-    for pattern, command in COMMANDS.items():
-        first = lambda variant: next((one for one in COMMANDS if one in variant["patterns"]), None)
+    for pattern in PATTERNS:
+        first = lambda variant: next((one for one in PATTERNS if one in variant["patterns"]), None)
         meant = [one for one in description["variants"] if one["name"] in here and first(one) == pattern]
         # Who polls competes with strace.
         for wait in ("block", "callback", "poll"):
@@ -161,9 +161,9 @@ def commands(system):
             meant = [one for one in meant if wait not in one["waits"]]
             if names:
                 more = ["--wait", wait] if pattern != "log" else []
-                yield [command, *more, *(f"{system['system']}/{name}" for name in names)]
+                yield [pattern, *more, *(f"{system['system']}/{name}" for name in names)]
                 for setting in sorted(settings & set(SECURITY)):
-                    yield [command, *more, f"{system['system']}/{names[0]}?{setting}={SECURITY[setting]}"]
+                    yield [pattern, *more, f"{system['system']}/{names[0]}?{setting}={SECURITY[setting]}"]
 
 
 def traced(tripmeter, arguments, places, trace):
@@ -183,7 +183,7 @@ def traced(tripmeter, arguments, places, trace):
     strace += ["-e", f"trace=%file,?{',?'.join(FORKS)},bind", "-o", str(trace), "--"]
     words = [arguments[0], "--no-floor", "--no-spin", "--no-report", "--raw", "none", "-n", "20"]
     words += [*arguments[1:], "-o", str(places.results)]
-    words += [] if arguments[0] == "logger" else ["--payloads", "64", "--warmup", "10", "--attempts", "1"]
+    words += [] if arguments[0] == "log" else ["--payloads", "64", "--warmup", "10", "--attempts", "1"]
     done = subprocess.run(
         [*strace, tripmeter, *words], cwd=places.open, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, timeout=LONGEST_S, check=False,

@@ -36,7 +36,7 @@ LONGEST_S = 240
 ELSEWHERE = "10.255.255.1"
 FILTERED = "user of this machine (a filter drops the rest)"
 BAIT = pathlib.Path("/dev/shm/exposure-bait")
-PATTERNS = {"channel": "publish", "pingpong": "ping", "rpc": "call"}
+PATTERNS = ("publish", "ping", "call")
 # What others can reach by design of a system: variant, object, why; `once`: only until both sides have opened.
 LOOPBACK = "every user of this machine reaches the loopback"
 DISCOVERY = "discovery of DDS, of which only the loopback's multicast is asked for"
@@ -342,7 +342,7 @@ def measure(tripmeter, variant, pattern, wait, attacked, mqueue):
         )
     command = [
         tripmeter,
-        PATTERNS[pattern],
+        pattern,
         *variant.split(" "),
         "-q",
         "--no-floor",

@@ -195,7 +195,7 @@ static int32_t node_open(const tm_node_options *options, tm_node **node, tm_erro
     snprintf(opened->run_id, sizeof opened->run_id, "%.*s", (int)options->run_id.length, options->run_id.data);
     opened->max_payload_bytes = options->max_payload_bytes;
     opened->leads = options->role == TM_LEADER;
-    opened->is_answered = options->pattern == TM_PINGPONG || options->pattern == TM_RPC;
+    opened->is_answered = options->pattern == TM_PING || options->pattern == TM_CALL;
     opened->wait = options->wait;
     status = join(opened, options, error);
     if (status != TM_OK) {

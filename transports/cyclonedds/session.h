@@ -355,7 +355,7 @@ static inline void append_security(char *xml, const char *folder)
  * writer that answers there waits for itself. So it must find room for all that goes out until the next one. */
 static inline uint64_t unacknowledged_bytes(const tm_node_options *options, const config *found)
 {
-    const bool answers = options->pattern == TM_PINGPONG || options->pattern == TM_RPC;
+    const bool answers = options->pattern == TM_PING || options->pattern == TM_CALL;
     const uint64_t queue = found->depth * (options->max_payload_bytes + PRESET_FRAGMENT_BYTES);
     return queue + (answers && options->wait == TM_CALLBACK ? CALLBACK_WATERMARK_BYTES : PRESET_WATERMARK_BYTES);
 }

@@ -34,7 +34,7 @@ using tripmeter::Failure;
 using tripmeter::guarded;
 
 constexpr unsigned kComponents = 0x001 | 0x002 | 0x010 | 0x020; // publisher, subscriber, logging, time
-constexpr uint32_t kPatterns = TM_PINGPONG | TM_CHANNEL | TM_THROUGHPUT;
+constexpr uint32_t kPatterns = TM_PING | TM_PUBLISH | TM_THROUGHPUT;
 constexpr uint64_t kMostBytes = UINT64_C(1) << 30;
 constexpr unsigned kMostAckMs = 10'000;
 constexpr unsigned kMostBuffers = 16;
@@ -101,7 +101,7 @@ Settings read_settings(const tm_node_options& options)
     if (!settings.is_shm && is_of_shm) {
         throw Failure(TM_INVALID, "settings ack_timeout_ms and buffers are of shared memory only; leave them out");
     }
-    const bool is_one_way = options.pattern == TM_CHANNEL || options.pattern == TM_THROUGHPUT;
+    const bool is_one_way = options.pattern == TM_PUBLISH || options.pattern == TM_THROUGHPUT;
     if (settings.is_zero_copy && is_one_way && settings.ack_timeout_ms == 0) {
         throw Failure(TM_INVALID,
                       "zero copy without acknowledgement would overwrite messages while they are read; give "
@@ -219,7 +219,7 @@ struct tm_node {
         , run_id(tripmeter::text(options.run_id))
         , max_payload(options.max_payload_bytes)
         , is_leader(options.role == TM_LEADER)
-        , is_answered(options.pattern == TM_PINGPONG)
+        , is_answered(options.pattern == TM_PING)
         , own_index(static_cast<uint8_t>(options.follower_index))
         , has_publishers(options.publisher_count > 1)
         , peer_count(std::max<uint32_t>(is_leader ? options.follower_count : options.publisher_count, 1))

@@ -15,7 +15,7 @@ using tripmeter::setting;
 
 namespace {
 
-constexpr uint32_t kPatterns = TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT;
+constexpr uint32_t kPatterns = TM_PING | TM_PUBLISH | TM_CALL | TM_THROUGHPUT;
 constexpr uint32_t kWaits = TM_POLL | TM_BLOCK | TM_CALLBACK;
 constexpr uint32_t kFlags = TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT;
 // A loan is as long as its type says, which writers of one topic have in common.
@@ -66,7 +66,7 @@ uint32_t depth_of_data_sharing(const tm_node_options& options, bool is_stream)
 uint32_t depth_of(const tm_node_options& options, Way way)
 {
     constexpr uint32_t kOfStreams = 16;
-    const bool is_stream = options.pattern == TM_CHANNEL || options.pattern == TM_THROUGHPUT;
+    const bool is_stream = options.pattern == TM_PUBLISH || options.pattern == TM_THROUGHPUT;
     if (way == Way::data_sharing && choice(options, "reliability", "best_effort", "reliable")) {
         return depth_of_data_sharing(options, is_stream);
     }

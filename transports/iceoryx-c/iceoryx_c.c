@@ -126,7 +126,7 @@ static int32_t node_open(const tm_node_options *options, tm_node **node, tm_erro
     opened->queue_capacity = iceoryx_queue_length(need.queue_capacity, options);
     opened->max_payload_bytes = options->max_payload_bytes;
     opened->is_leader = options->role == TM_LEADER;
-    opened->is_answered = options->pattern == TM_PINGPONG || options->pattern == TM_RPC;
+    opened->is_answered = options->pattern == TM_PING || options->pattern == TM_CALL;
     opened->wait = options->wait;
     iox_set_loglevel(Iceoryx_LogLevel_Warn);
     status = roudi_join(options, iox_runtime_init, error);

@@ -53,7 +53,7 @@ struct tm_node {
         , queue_capacity(iceoryx_queue_length(need.queue_capacity, &options))
         , max_payload_bytes(options.max_payload_bytes)
         , is_leader(options.role == TM_LEADER)
-        , is_answered(options.pattern == TM_PINGPONG || options.pattern == TM_RPC)
+        , is_answered(options.pattern == TM_PING || options.pattern == TM_CALL)
         , looks_first(iceoryx_looks_first(&options))
         , has_publishers(options.publisher_count > 1)
         , wait(options.wait)

@@ -150,7 +150,7 @@ class Server : public tm_link
 
     int32_t loan(size_t length, const tm_message* in_reply_to, tm_loan& loan) override
     {
-        // Without a name, as under pingpong, the latest request is answered.
+        // Without a name, as under ping, the latest request is answered.
         answered_ = in_reply_to != nullptr ? *static_cast<const rmw_request_id_t*>(in_reply_to->token) : taken_;
         lend(response_.content.data, length, loan);
         return TM_OK;

@@ -12,8 +12,8 @@ using tripmeter::setting;
 
 namespace {
 
-constexpr uint32_t kTopicPatterns = TM_PINGPONG | TM_CHANNEL | TM_THROUGHPUT;
-constexpr uint32_t kServicePatterns = TM_PINGPONG | TM_RPC;
+constexpr uint32_t kTopicPatterns = TM_PING | TM_PUBLISH | TM_THROUGHPUT;
+constexpr uint32_t kServicePatterns = TM_PING | TM_CALL;
 constexpr uint32_t kWaits = TM_POLL | TM_BLOCK;
 constexpr uint32_t kTopicFlags = TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT | TM_PUBLISHERS;
 constexpr uint32_t kServiceFlags = TM_LOSSY | TM_OWN_THREADS;
@@ -66,7 +66,7 @@ Settings::Settings(const tm_node_options& options)
                                     + std::to_string(kMostGreeting));
     }
     is_shared = found->path == TM_PATH_SHARED_MEMORY;
-    is_service = (found->patterns & TM_RPC) != 0;
+    is_service = (found->patterns & TM_CALL) != 0;
     const auto domain_text = setting(options, "domain");
     if (domain_text != "auto") {
         domain = number("domain", domain_text, 0, kLargestDomain);

@@ -14,17 +14,17 @@
 #define MOST_QUEUED 1000000u
 #define MOST_IO_THREADS 16u
 
-/* A message of pingpong and rpc exists as loan, on its way out, on its way in and received; so do the answers. */
+/* A message of ping and call exists as loan, on its way out, on its way in and received; so do the answers. */
 #define MESSAGES_IN_FLIGHT 8u
 
 static const tm_variant variants[] = {
     TM_VARIANT("ipc", "PAIR sockets over a Unix socket", TM_PATH_UNIX_STREAM,
-               TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT, TM_POLL | TM_BLOCK, TM_OWN_THREADS),
-    TM_VARIANT("tcp", "PAIR sockets over TCP", TM_PATH_TCP, TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT,
+               TM_PING | TM_PUBLISH | TM_CALL | TM_THROUGHPUT, TM_POLL | TM_BLOCK, TM_OWN_THREADS),
+    TM_VARIANT("tcp", "PAIR sockets over TCP", TM_PATH_TCP, TM_PING | TM_PUBLISH | TM_CALL | TM_THROUGHPUT,
                TM_POLL | TM_BLOCK, TM_OWN_THREADS | TM_REMOTE),
-    TM_VARIANT("ipc-reqrep", "REQ and REP sockets over a Unix socket", TM_PATH_UNIX_STREAM, TM_PINGPONG | TM_RPC,
+    TM_VARIANT("ipc-reqrep", "REQ and REP sockets over a Unix socket", TM_PATH_UNIX_STREAM, TM_PING | TM_CALL,
                TM_POLL | TM_BLOCK, TM_OWN_THREADS),
-    TM_VARIANT("tcp-reqrep", "REQ and REP sockets over TCP", TM_PATH_TCP, TM_PINGPONG | TM_RPC,
+    TM_VARIANT("tcp-reqrep", "REQ and REP sockets over TCP", TM_PATH_TCP, TM_PING | TM_CALL,
                TM_POLL | TM_BLOCK, TM_OWN_THREADS | TM_REMOTE),
 };
 
@@ -79,7 +79,7 @@ static int32_t read_config(const tm_node_options *options, config *found, tm_err
                        (int)options->variant.length, options->variant.data);
     }
     found->over_tcp = variant->path == TM_PATH_TCP;
-    found->requests = (variant->patterns & TM_CHANNEL) == 0;
+    found->requests = (variant->patterns & TM_PUBLISH) == 0;
     const int32_t status = tm_read_number(options, "hwm", 1, MOST_QUEUED, &found->hwm, error);
     return status == TM_OK ? tm_read_number(options, "io_threads", 1, MOST_IO_THREADS, &found->io_threads, error)
                            : status;
@@ -89,7 +89,7 @@ static int32_t read_config(const tm_node_options *options, config *found, tm_err
 static uint64_t largest_payload(const tm_node_options *options, const config *config)
 {
     const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    const bool streams = options->pattern == TM_CHANNEL || options->pattern == TM_THROUGHPUT;
+    const bool streams = options->pattern == TM_PUBLISH || options->pattern == TM_THROUGHPUT;
     const uint64_t messages = streams ? 2 * (uint64_t)config->hwm + MESSAGES_IN_FLIGHT : MESSAGES_IN_FLIGHT;
     const uint64_t links = options->link_count != 0 ? options->link_count : 1;
     return memory / 2 / messages / links;

@@ -69,19 +69,19 @@ extern "C" {
 #define TM_FOLLOWER 2u /* answers; subscriber or server */
 
 /* Patterns (bits). What travels over a link:
- *   pingpong    both ways, one message at a time, each answered by the follower with a message of the same size
- *   channel     leader to follower only, at a fixed rate, one link per topic; with several publishers (TM_PUBLISHERS) the
+ *   ping        both ways, one message at a time, each answered by the follower with a message of the same size
+ *   publish     leader to follower only, at a fixed rate, one link per topic; with several publishers (TM_PUBLISHERS) the
  *               leader has one link per publisher, all of the same topic, and the follower one link that takes from all
- *   rpc         both ways; the follower's loan names the request it answers (`in_reply_to`), one link per client
+ *   call        both ways; the follower's loan names the request it answers (`in_reply_to`), one link per client
  *   throughput  leader to follower only, as fast as it will go
  *   log         publish only; there is no follower. Every publish logs its message, a printable text without line breaks,
  *               as one line that ends with the text and a line break; before it may stand what the system puts there.
  *               Lines go to the file `log` in scratch_dir: with TM_PATH_FILE the leader makes it, with TM_PATH_PIPE it is
  *               a FIFO that the host has made and reads. link_connect gets no peer; link_close writes out what is kept
  *               and closes the file. For each payload a node is opened anew. */
-#define TM_PINGPONG (1u << 0)
-#define TM_CHANNEL (1u << 1)
-#define TM_RPC (1u << 2)
+#define TM_PING (1u << 0)
+#define TM_PUBLISH (1u << 1)
+#define TM_CALL (1u << 2)
 #define TM_THROUGHPUT (1u << 3)
 #define TM_LOG (1u << 4)
 
@@ -107,7 +107,7 @@ extern "C" {
 #define TM_INTERRUPT (1u << 7)    /* under block, calls have no time-out of their own: the host interrupts an overdue one
                                    * with SIGUSR2 in the calling thread; EINTR is then reported as TM_AGAIN. Nobody else
                                    * gets signals from the host */
-#define TM_PUBLISHERS (1u << 8)   /* under channel, several links of the leader may publish on one topic, which one link of
+#define TM_PUBLISHERS (1u << 8)   /* under publish, several links of the leader may publish on one topic, which one link of
                                    * the follower takes from: see publisher_count */
 #define TM_BROKER (1u << 9)       /* with path tcp: messages go through a third process, with which both sides are connected
                                    * at the same address; the host looks who it is */
@@ -226,7 +226,7 @@ typedef struct tm_node_options {
     /* 0, or TM_UNAUTHORIZED_PLAIN or TM_UNAUTHORIZED_FOREIGN: this node behaves as that peer, against the domain, topic and
      * addresses that a true one would use. It must change nothing in scratch_dir that the true pair uses. */
     uint32_t unauthorized_peer;
-    /* Links of the leader that publish on one topic, all of which the follower's only link takes from; 1 but under channel
+    /* Links of the leader that publish on one topic, all of which the follower's only link takes from; 1 but under publish
      * with TM_PUBLISHERS. Above 1, link_count is as much at the leader and 1 at the follower, whose link_connect gets the
      * address of each of the leader's links, by their index; each of the leader's links gets that of the follower's. The
      * host connects the leader's links one after the other while the follower is in its one call, and then publishes from
@@ -315,7 +315,7 @@ typedef struct tm_transport {
                             tm_error *error);
     void (*link_close)(tm_link *link);
 
-    /* A buffer for one message of exactly `length` bytes, contents undefined. `in_reply_to` is NULL except under rpc at
+    /* A buffer for one message of exactly `length` bytes, contents undefined. `in_reply_to` is NULL except under call at
      * the follower. At most one loan per link is open at a time. */
     int32_t (*loan)(tm_link *link, size_t length, const tm_message *in_reply_to, tm_loan *loan, tm_error *error);
     /* Sends a loan and takes it back, whatever the status. TM_AGAIN: nothing was sent within the time-out; a message

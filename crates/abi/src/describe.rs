@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Declares an enum of words, each with one spelling for files, flags and display, and one number in the C interface.
+/// Declares an enum of words, each with one spelling for files, flags and display, and one number in the C interface. A
+/// word after `|` is that of older files, which are read.
 macro_rules! words {
-    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $code:expr => $word:literal,)+ }) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $code:expr => $word:literal $(| $old:literal)?,)+ }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        pub enum $name { $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)+ }
+        pub enum $name { $($(#[$variant_meta])* #[serde(rename = $word $(, alias = $old)?)] $variant,)+ }
 
         impl $name {
             /// All of them, in the order of the header.
@@ -61,11 +62,11 @@ words! {
     /// What is done over a transport.
     Pattern {
         /// One message at a time, each answered.
-        PingPong = 1 << 0 => "pingpong",
+        Ping = 1 << 0 => "ping" | "pingpong",
         /// One way at a fixed rate, one link per topic.
-        Channel = 1 << 1 => "channel",
+        Publish = 1 << 1 => "publish" | "channel",
         /// Requests and replies, one link per client.
-        Rpc = 1 << 2 => "rpc",
+        Call = 1 << 2 => "call" | "rpc",
         /// One way, as fast as it goes.
         Throughput = 1 << 3 => "throughput",
         /// Publish only.
@@ -164,7 +165,7 @@ pub struct Variant {
     pub fan_out: bool,
     /// True if calls under `block` have no time-out of their own; the host interrupts an overdue one with a signal.
     pub interrupt: bool,
-    /// True if several links of the leader may publish on one topic under `channel`.
+    /// True if several links of the leader may publish on one topic under `publish`.
     #[serde(default)]
     pub publishers: bool,
     /// True if messages go through a third process, to which both sides connect by TCP at one address.
@@ -173,13 +174,13 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Variant without special properties, which carries `pingpong` and waits by `poll` or `block`.
+    /// Variant without special properties, which carries `ping` and waits by `poll` or `block`.
     pub fn new(name: &str, summary: &str, path: Path) -> Self {
         Self {
             name: name.to_owned(),
             summary: summary.to_owned(),
             path,
-            patterns: vec![Pattern::PingPong],
+            patterns: vec![Pattern::Ping],
             waits: vec![Wait::Poll, Wait::Block],
             zero_copy: false,
             lossy: false,

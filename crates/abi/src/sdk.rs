@@ -86,7 +86,7 @@ pub trait Link: Send {
     /// If it is not connected within the time-out.
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()>;
 
-    /// Buffer for one message; `in_reply_to` is the request, under `rpc` at the follower.
+    /// Buffer for one message; `in_reply_to` is the request, under `call` at the follower.
     ///
     /// # Errors
     /// If there is no buffer, or `length` exceeds a limit.

@@ -169,7 +169,7 @@ fn check(bytes: &[u8], seed: u32) -> Option<usize> {
 }
 
 /// Sends every message there and back, and checks it on both sides.
-pub fn pingpong<S: System>(system: &S, case: &Case<'_>) {
+pub fn ping<S: System>(system: &S, case: &Case<'_>) {
     run(
         system,
         case,
@@ -266,9 +266,9 @@ pub fn conformance<S: System>(system: &S, variant: &str, settings: &[&[(&str, &s
     let lossy = system.description().variant(variant).expect("a known variant").lossy;
     for wait in [Wait::Poll, Wait::Block] {
         for settings in settings {
-            let case = Case { variant, settings, wait, pattern: Pattern::PingPong, payloads: PAYLOADS };
+            let case = Case { variant, settings, wait, pattern: Pattern::Ping, payloads: PAYLOADS };
             eprintln!("{variant} {settings:?} {wait}");
-            pingpong(system, &case);
+            ping(system, &case);
             if !lossy {
                 one_way(system, &Case { pattern: Pattern::Throughput, payloads: MIXED_PAYLOADS, ..case });
                 back_pressure(system, &case);
@@ -284,7 +284,7 @@ pub fn conformance<S: System>(system: &S, variant: &str, settings: &[&[(&str, &s
 /// Tests the refusals of every transport with one follower per link.
 pub fn refusals<S: System>(system: &S, variant: &str) {
     let scratch = Scratch::new();
-    let case = Case { variant, settings: &[], wait: Wait::Poll, pattern: Pattern::PingPong, payloads: &[(16, 1)] };
+    let case = Case { variant, settings: &[], wait: Wait::Poll, pattern: Pattern::Ping, payloads: &[(16, 1)] };
     let good = options(system, Role::Leader, &case, &scratch);
     let expect = |options: NodeOptions, status| {
         assert_eq!(system.probe(&options).expect_err("probe").status, status);

@@ -195,7 +195,7 @@ fn headers_are_clean_c_and_cpp() {
             "tripmeter_transport.h" => "",
             _ => {
                 "extern const tm_variant list[1];\n\
-                 const tm_variant list[1] = {TM_VARIANT(\"a\", \"b\", TM_PATH_TCP, TM_RPC, TM_POLL, 0)};\n\
+                 const tm_variant list[1] = {TM_VARIANT(\"a\", \"b\", TM_PATH_TCP, TM_CALL, TM_POLL, 0)};\n\
                  extern const tm_setting settings[1];\n\
                  const tm_setting settings[1] = {TM_SETTING(\"a\", \"b\", \"c\", \"d\", TM_NAMES_FILE)};\n"
             }

@@ -40,7 +40,7 @@ fn options(plugin: &Plugin, scratch: &Path, role: Role, settings: &[(&str, &str)
     let defaults = description.settings.iter().map(|setting| (setting.name.as_str(), setting.default.as_str()));
     NodeOptions {
         role,
-        pattern: Pattern::PingPong,
+        pattern: Pattern::Ping,
         wait: Wait::Block,
         variant: description.variants[0].name.clone(),
         settings: defaults

@@ -130,6 +130,7 @@ pub struct ResultsCheck {
 impl ResultsCheck {
     /// Checks every figure that has a limit.
     pub fn new(limits: &FigureLimits, results: &JudgedResults) -> Self {
+        let limits = &limits.clone().named_as_today(&results.names());
         let table = results.table();
         let measured = Selection::every(&kinds(limits), &table);
         let measured: HashMap<&FigureAddress, &Selected> = measured.iter().map(|one| (&one.address, one)).collect();

@@ -65,7 +65,7 @@ pub fn losses(table: &MetricTable, row: Row, stream: &Stream, lost: &[Figure]) -
     sent.rounds.iter().zip(sent.values).map(of_round).collect()
 }
 
-/// True if counts of stream `all`, except `sent` and `received`, are totals over several followers: under `pingpong`.
+/// True if counts of stream `all`, except `sent` and `received`, are totals over several followers: under `ping`.
 /// Their share of the messages sent is then meaningless, and may exceed 1.
 pub fn is_total_of_followers(table: &MetricTable, row: Row) -> bool {
     let is_follower = |stream: &&Stream| matches!(stream.at, Some(At::Follower(_)));

@@ -269,7 +269,7 @@ pub fn differences_of_plans(one: &SubExperiment, other: &SubExperiment) -> PlanD
         ("wait", [one.wait.to_string(), other.wait.to_string()]),
         ("touch", [one.touch.to_string(), other.touch.to_string()]),
         ("sched", [one.sched.to_string(), other.sched.to_string()]),
-        ("load", [one.load.to_string(), other.load.to_string()]),
+        ("background load", [one.background.to_string(), other.background.to_string()]),
     ];
     [differing(own), differences_of_workloads(one, other)].concat()
 }

@@ -16,18 +16,18 @@ pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     let payloads = variant.payloads(&[16, 4097]);
     let round_trips =
         format!("rate = \"500\"\none_way = true\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n");
-    let waits = if variant.can(Pattern::PingPong) { variant.waits(true) } else { &[] };
+    let waits = if variant.can(Pattern::Ping) { variant.waits(true) } else { &[] };
     let round_trips: Vec<PlannedPart> =
         waits.iter().map(|wait| PlannedPart::new(variant, "paced-trips", *wait, &round_trips, check)).collect();
-    if !variant.can(Pattern::Rpc) {
+    if !variant.can(Pattern::Call) {
         return round_trips;
     }
     let keys = format!(
-        "pattern = \"rpc\"\nclients = \"{CLIENTS}\"\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n"
+        "pattern = \"call\"\nclients = \"{CLIENTS}\"\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n"
     );
     let paced = "mode = \"fixed-freq\"\nrate = \"500\"\ndemand = \"4\"\nrecovery_ms = \"8\"\none_way = true\n";
     let paced = format!("{keys}{paced}");
-    let closed = variant.waits(true).iter().map(|wait| PlannedPart::new(variant, "rpc", *wait, &keys, check));
+    let closed = variant.waits(true).iter().map(|wait| PlannedPart::new(variant, "call", *wait, &keys, check));
     let paced = variant.waits(false).iter().map(|wait| PlannedPart::new(variant, "paced", *wait, &paced, check));
     round_trips.into_iter().chain(closed).chain(paced).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::entry::{Faults, PartOutcome, PlannedPart, VariantHere, variants_here};
 use crate::suite::{Known, Suite, SuiteError};
-use crate::{calls, channel, killed, log, one_way, refusals, round_trips};
+use crate::{calls, killed, log, one_way, publish, refusals, round_trips};
 use std::ffi::OsStr;
 use std::path::Path;
 use tripmeter_abi::{Path as Claim, Pattern};
@@ -11,7 +11,7 @@ use tripmeter_model::folder;
 use tripmeter_model::manifest::{RunStatus, Verdict};
 
 /// Kinds of entries whose messages go one way.
-const ONE_WAY: [&str; 3] = ["throughput", "channel", "publishers"];
+const ONE_WAY: [&str; 3] = ["throughput", "publish", "publishers"];
 
 /// Checks that apply to every pattern.
 fn check_outcome(faults: &mut Faults, outcome: &PartOutcome<'_>) {
@@ -37,7 +37,7 @@ fn check_outcome(faults: &mut Faults, outcome: &PartOutcome<'_>) {
 
 /// Entries for everything that a variant declares.
 fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
-    let of_patterns = [round_trips::entries, one_way::entries, channel::entries, calls::entries, log::entries];
+    let of_patterns = [round_trips::entries, one_way::entries, publish::entries, calls::entries, log::entries];
     of_patterns.iter().flat_map(|of_pattern| of_pattern(variant)).collect()
 }
 
@@ -64,7 +64,7 @@ impl Suite {
     pub fn two_at_once(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let mut faults = Faults::default();
         let mut variants = variants_here(known, self.is_thorough);
-        variants.retain(|variant| variant.can(Pattern::PingPong));
+        variants.retain(|variant| variant.can(Pattern::Ping));
         for variant in self.few_of(&variants) {
             round_trips::both(self, &mut faults, variant)?;
         }

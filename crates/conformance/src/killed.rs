@@ -6,7 +6,6 @@ use crate::traces::{self, Workers};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 use tripmeter_abi::Pattern;
-use tripmeter_model::pattern::facts;
 use tripmeter_model::{exit, folder};
 
 /// Payload sizes: enough that the run is far from its end when the first is measured.
@@ -27,8 +26,7 @@ pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_
     for (victim, _) in victims.into_iter().filter(|(_, is_there)| *is_there) {
         let results = suite.folder()?;
         let output = results.path().display().to_string();
-        let words =
-            [facts(*pattern).command, &name, "--no-spin", "-q", "--no-floor", "--wait", wait.as_str(), "-o", &output];
+        let words = [pattern.as_str(), &name, "--no-spin", "-q", "--no-floor", "--wait", wait.as_str(), "-o", &output];
         let sizes = ["-n", "200", "--attempts", "1", "--payloads", &payloads];
         let mut run = suite.start(&[&words[..], &sizes].concat())?;
         let (begin, mut killed) = (Instant::now(), None);

@@ -5,13 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod calls;
-mod channel;
 mod contract;
 mod entry;
 pub mod figures;
 mod killed;
 mod log;
 mod one_way;
+mod publish;
 mod refusals;
 mod round_trips;
 pub mod samples;

@@ -4,7 +4,6 @@ use crate::entry::{Faults, VariantHere};
 use crate::suite::{Suite, SuiteError};
 use tripmeter_abi::{Description, Names, Pattern, Wait};
 use tripmeter_model::exit;
-use tripmeter_model::pattern::facts;
 use tripmeter_model::payload::LARGEST_BYTES;
 
 /// Words that show that a setting names a file or a host.
@@ -31,9 +30,9 @@ pub(crate) fn check_settings(faults: &mut Faults, description: &Description) {
 pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_>) -> Result<(), SuiteError> {
     let name = &variant.name();
     let declared = variant.declared;
-    let first = declared.patterns.first().copied().unwrap_or(Pattern::PingPong);
-    let own = facts(first).command;
-    let flagged = |flag: &'static str, value: &str| [own, name, "-n", "10", flag, value].map(str::to_owned).to_vec();
+    let first = declared.patterns.first().copied().unwrap_or(Pattern::Ping);
+    let flagged =
+        |flag: &'static str, value: &str| [first.as_str(), name, "-n", "10", flag, value].map(str::to_owned).to_vec();
     let mut refused = |words: Vec<String>, parts: &[&str]| is_refused(suite, faults, variant, words, parts);
     for wait in Wait::ALL.iter().filter(|wait| !declared.waits.contains(wait)) {
         let cannot = format!("cannot wait by '{wait}'");
@@ -41,7 +40,7 @@ pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_
         refused(flagged("--wait", wait.as_str()), &[name, &cannot, other, "--wait"])?;
     }
     for pattern in Pattern::ALL.iter().filter(|pattern| !variant.can(**pattern)) {
-        let words = [facts(*pattern).command, name, "-n", "10"].map(str::to_owned).to_vec();
+        let words = [pattern.as_str(), name, "-n", "10"].map(str::to_owned).to_vec();
         refused(words, &[&format!("'{pattern}'"), first.as_str()])?;
     }
     if !variant.can(Pattern::Log) && !declared.fan_out {
@@ -50,7 +49,7 @@ pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_
             &[name, "it delivers each message to one follower only", "2 were requested", "--followers"],
         )?;
     }
-    if variant.can(Pattern::Channel) && !declared.publishers {
+    if variant.can(Pattern::Publish) && !declared.publishers {
         let words = ["publish", name, "--publishers", "2"].map(str::to_owned).to_vec();
         refused(words, &[name, "one publisher", "2 were requested", "uds/datagram", "--publishers"])?;
     }

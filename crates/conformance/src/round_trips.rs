@@ -22,7 +22,7 @@ const MANY: u64 = 2000;
 const FOLLOWERS: u32 = 3;
 
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
-    if !variant.can(Pattern::PingPong) {
+    if !variant.can(Pattern::Ping) {
         return Vec::new();
     }
     let counts = format!("samples = {SAMPLES}\nwarmup = {WARMUP}\n");

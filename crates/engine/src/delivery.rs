@@ -1,4 +1,4 @@
-//! Joins the time stamps of both sides into the fate of each message of pattern `channel`, and of each call of `rpc`.
+//! Joins the time stamps of both sides into the fate of each message of pattern `publish`, and of each call of `call`.
 
 mod paces;
 

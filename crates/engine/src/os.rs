@@ -23,7 +23,7 @@ pub use process::{
     is_kept_waiting, is_stopped, is_zombie, lock_memory, mapped_below, peak_memory_bytes, process_cpu_ns, usage,
     user_id,
 };
-pub(crate) use process::{handles, signal};
+pub(crate) use process::{handles, kill_group, signal};
 pub(crate) use queues::{remove_queue, unlink_queue};
 pub(crate) use rustix::process::Signal;
 pub use scheduling::{may_schedule, real_time_limit_us, schedule_process, step_aside};

@@ -1,6 +1,6 @@
 //! Resolution of an experiment to a plan: everything is checked before anything starts.
 
-mod channel;
+mod call;
 mod check;
 mod defaults;
 mod error;
@@ -10,18 +10,18 @@ mod log;
 mod machine;
 mod names;
 mod planner;
+mod publish;
 pub(crate) mod real_time;
-mod rpc;
 mod task;
 mod topics;
 mod transport;
 mod workload;
 
-pub use channel::fits_recording;
 pub use check::{OutOfBounds, check_plan, check_rounds};
 pub use defaults::MOST_ATTEMPTS;
 pub use error::{PlanError, Problem};
 pub use planner::Unavailable;
+pub use publish::fits_recording;
 pub use topics::of_topics;
 
 pub use crate::measure::several_followers::MOST_FOLLOWERS;
@@ -31,7 +31,7 @@ use crate::scratch::{fresh_run_id, temporary_folder};
 use defaults::{DEFAULT_CLOCK_ERROR_US, DEFAULT_LOSS_TIMEOUT_S};
 use error::AtTransport;
 use machine::Machine;
-use names::{check_name, check_names, load_suffix};
+use names::{background_suffix, check_name, check_names};
 use planner::{Candidate, Planner, ResolvedSubExperiment};
 use std::collections::{BTreeSet, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -221,7 +221,7 @@ impl<'a> Planner<'a> {
             check_name(name).at(written)?;
         }
         let by_name = selector.system != "*" && selector.variant.as_deref() != Some("*");
-        let pattern = entry.common().or(all).pattern.unwrap_or(Pattern::PingPong);
+        let pattern = entry.common().or(all).pattern.unwrap_or(Pattern::Ping);
         let candidates = self.candidates(&selector, written, pattern)?;
         let mut made = Vec::new();
         for candidate in candidates {
@@ -243,7 +243,7 @@ impl<'a> Planner<'a> {
                 let several = tasks.iter().any(|task| task.workload != tasks[0].workload);
                 let clients =
                     if several { format!("_clients-{}", sub_experiment.workload.links()) } else { String::new() };
-                sub_experiment.name = format!("{name}{clients}{}", load_suffix(sub_experiment.load));
+                sub_experiment.name = format!("{name}{clients}{}", background_suffix(sub_experiment.background));
                 check_name(&sub_experiment.name).at(written)?;
             }
             if let Some(title) = &entry.title {

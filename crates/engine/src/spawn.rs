@@ -89,6 +89,8 @@ impl Worker {
         let begin = Instant::now();
         while !self.has_ended() && !self.is_stuck {
             if begin.elapsed() >= time {
+                // With what it has started: strace tries out a process of its own before it traces, which would stay.
+                os::kill_group(self.pid());
                 self.status = kill(&mut self.child);
                 self.is_stuck = self.status.is_none();
                 return true;
@@ -170,5 +172,30 @@ pub(crate) fn kill(child: &mut Child) -> Option<ExitStatus> {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.end(Duration::ZERO);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_worker_that_is_killed_leaves_no_process_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, started) = (folder.path().join("program"), folder.path().join("started"));
+        fs::write(&program, "#!/bin/sh\nsleep 1000 &\necho $! >started.part\nmv started.part started\nwait\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut worker = Worker::spawn(&program, folder.path(), &BTreeMap::new(), None, None).unwrap();
+        while !started.exists() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let pid: u32 = fs::read_to_string(&started).unwrap().trim().parse().unwrap();
+        assert!(worker.end(Duration::ZERO) && worker.was_signalled());
+        let is_alive = || Path::new(&format!("/proc/{pid}")).exists() && !os::is_zombie(pid);
+        while is_alive() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 }

@@ -3,12 +3,12 @@
 //! This process sleeps while a cell is measured; it wakes about once a second to hear that the leader is alive.
 
 mod access;
+mod background;
 mod cpu_time;
 mod cpu_wait;
 mod date;
 mod error;
 mod event;
-mod load;
 mod long_text;
 mod longest;
 mod movement;

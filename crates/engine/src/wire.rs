@@ -23,7 +23,7 @@ use tripmeter_model::plan::{Instrument, Raw, Streams, SubExperiment};
 use tripmeter_model::used::Used;
 
 /// Version of these messages, which must be equal on both sides.
-pub const PROTOCOL: u32 = 22;
+pub const PROTOCOL: u32 = 23;
 
 /// Phases of a leader before its signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -122,14 +122,14 @@ pub(crate) struct Relay {
 
 /// Order to a worker that creates a background load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct LoadPart {
+pub(crate) struct BackgroundPart {
     pub load: BackgroundLoad,
     /// Time after which it ends by itself.
     pub limit_ns: u64,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct LoadReading {
+pub(crate) struct BackgroundReading {
     /// Time by CLOCK_MONOTONIC.
     pub at_ns: u64,
     pub cpu_time_ns: u64,
@@ -163,8 +163,8 @@ pub(crate) enum ToWorker {
     Relay(Relay),
     /// First message to an unauthorized peer, which answers with a [`RefusalTrial`].
     AttemptAccess(Box<AccessAttempt>),
-    /// First message to a background load, which answers each `Continue` with a [`LoadReading`].
-    Load(LoadPart),
+    /// First message to a background load, which answers each `Continue` with a [`BackgroundReading`].
+    Background(BackgroundPart),
     /// Results of the access attempts that a leader asked for.
     AccessAttempted(Vec<RefusalTrial>),
     /// Receipt for a leader's finished cell.
@@ -424,7 +424,7 @@ impl BoundedMessage for RefusalTrial {
     }
 }
 
-impl BoundedMessage for LoadReading {
+impl BoundedMessage for BackgroundReading {
     fn within_bounds(self) -> Result<Self, String> {
         said(self)
     }

@@ -130,7 +130,7 @@ fn words(seeds: &mut Seeds) -> Outcome<()> {
         "cpu_share",
         "p999",
         "poll",
-        "pingpong",
+        "ping",
         "uds/datagram:packet=64",
         "16.0",
         "1e3",

@@ -306,7 +306,7 @@ fn used(plugin: &Plugin) {
 fn options(description: &Description) -> NodeOptions {
     NodeOptions {
         role: Role::Leader,
-        pattern: Pattern::PingPong,
+        pattern: Pattern::Ping,
         wait: Wait::Poll,
         variant: description.variants[0].name.clone(),
         settings: description

@@ -137,13 +137,13 @@ macro_rules! with_common_fields {
             pub daemons: Option<Daemons>,
             /// Attempts per payload, 1 to 3, while the core-to-core probe changes; default 3.
             pub attempts: Option<u32>,
-            /// Loss time-out in seconds: a message without an answer counts as lost; default 1, for calls (`rpc`) 3.
+            /// Loss time-out in seconds: a message without an answer counts as lost; default 1, for calls (`call`) 3.
             pub loss_timeout_s: Option<f64>,
             /// CPU of the leader.
             pub leader_cpu: Option<usize>,
             /// CPU of the follower.
             pub follower_cpu: Option<usize>,
-            /// CPUs that both processes are confined to under `channel` and `rpc`, as `0-2`.
+            /// CPUs that both processes are confined to under `publish` and `call`, as `0-2`.
             pub cpus: Option<String>,
             /// True if it makes sense only between hosts and must name another one; default false.
             pub between_hosts: Option<bool>,
@@ -161,7 +161,7 @@ macro_rules! with_common_fields {
             /// Default settings of all transports that have them.
             #[serde(default)]
             pub settings: BTreeMap<String, String>,
-            /// Recording whose messages are published (`channel`, the default pattern then) or called (`rpc`).
+            /// Recording whose messages are published (`publish`, the default pattern then) or called (`call`).
             #[serde(rename = "recording")]
             pub written_recording: Option<WrittenRecording>,
             /// Topics that are published in the place of a recording, for `duration_s`; default 10 s.
@@ -207,7 +207,7 @@ macro_rules! with_common_fields {
 }
 
 with_common_fields! {
-    /// Pattern; default `pingpong`.
+    /// Pattern; default `ping`.
     pattern: Pattern,
     /// Payloads as [`crate::payload::parse_list`] reads them; default `1k..4M`.
     payloads: String,
@@ -230,8 +230,8 @@ with_common_fields! {
     /// Longest time of a trial under `throughput`, in seconds; default 1, or none if `samples` gives a number of
     /// messages.
     duration_s: f64,
-    /// Rate, messages per second. `throughput`: a list makes a trial of each; default `max`. `channel`: of each
-    /// publisher on each topic, `rpc`: calls of each client; default 1000. `pingpong`: round trips.
+    /// Rate, messages per second. `throughput`: a list makes a trial of each; default `max`. `publish`: of each
+    /// publisher on each topic, `call`: calls of each client; default 1000. `ping`: round trips.
     rate: String,
     /// Largest loss at which `throughput` searches for the highest rate, e.g. `0` or `0.5%`.
     loss_bound: String,
@@ -239,18 +239,19 @@ with_common_fields! {
     demand: String,
     /// Milliseconds from the start of one burst to the next; a list makes a trial of each; default 5.
     recovery_ms: String,
-    /// Topics under `channel`, each with its own publishing thread; default 1.
+    /// Topics under `publish`, each with its own publishing thread; default 1.
     topics: u32,
-    /// Publishers under `channel` with one topic, each with its own thread; default 1.
+    /// Publishers under `publish` with one topic, each with its own thread; default 1.
     publishers: u32,
-    /// Time of a client's next call under `rpc`; default `bench`, or `fixed-freq` with a rate or bursts.
+    /// Time of a client's next call under `call`; default `bench`, or `fixed-freq` with a rate or bursts.
     mode: Mode,
-    /// Parallel clients under `rpc`, e.g. `4`; a list makes a sub-experiment of each; default 1.
+    /// Parallel clients under `call`, e.g. `4`; a list makes a sub-experiment of each; default 1.
     clients: String,
     /// Scheduling of both processes while they measure; default `other`.
     sched: Sched,
     /// Background loads, e.g. `["none", "cpu:1,memory"]`; each makes a sub-experiment; default none.
-    load: Vec<BackgroundLoad>,
+    #[serde(alias = "load")]
+    background: Vec<BackgroundLoad>,
 }
 
 impl SubExperimentFile {

@@ -388,9 +388,9 @@ fn parse_manifest(text: &str) -> Result<Manifest, String> {
 /// Checks the `schema_version` of a results file.
 ///
 /// # Errors
-/// If its major version differs from that of [`SCHEMA_VERSION`].
+/// If its major version is neither that of [`SCHEMA_VERSION`] nor 2.
 pub fn check_version(schema_version: &serde_json::Value) -> Result<(), String> {
-    check_version_of(schema_version, SCHEMA_VERSION)
+    check_version_of(schema_version, "2").or_else(|_| check_version_of(schema_version, SCHEMA_VERSION))
 }
 
 /// Checks the `schema_version` of a file whose current version is `ours`.

@@ -3,6 +3,7 @@
 use crate::address::FigureAddress;
 use crate::figure::{Better, Figure};
 use crate::file::{self, FileError};
+use crate::name::name_of_today;
 use crate::pace::OfferedLoad;
 use crate::printable;
 use std::collections::HashSet;
@@ -76,6 +77,19 @@ impl FigureLimits {
             Some(b'\n') | None => Ok(limits),
             _ => Err(FileError::wrong(path, "the last line has no line break; it may be cut off")),
         }
+    }
+
+    /// Gives limits of a name that is not among these, but would be one today, that name: files of schema 2 had others.
+    #[must_use]
+    pub fn named_as_today(mut self, names: &[&str]) -> Self {
+        let named = self.rows.iter_mut().map(|limit| &mut limit.address.sub_experiment);
+        for name in named.filter(|name| !names.contains(&name.as_str())) {
+            let today = name_of_today(name);
+            if names.contains(&today.as_str()) {
+                *name = today;
+            }
+        }
+        self
     }
 
     /// Limit of an address.

@@ -8,9 +8,10 @@ use crate::figure::{Figure, Statistic};
 pub use crate::handover::{Handover, Handovers, ModeChange};
 use crate::kernel_queue::KernelQueues;
 use crate::metric::{Probe, Stream};
-use crate::name::is_name;
+use crate::name::{is_name, name_of_today};
 use crate::payload::size_text;
 use crate::plan::{MOST_ROUNDS, Plan, SubExperiment};
+use crate::transport::Transport;
 use crate::trial::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,8 +20,8 @@ use std::collections::BTreeSet;
 pub use tripmeter_abi::UnauthorizedPeer;
 
 /// Version of the files of a results folder, `major.minor`. Readers ignore unknown fields, and refuse another major
-/// version.
-pub const SCHEMA_VERSION: &str = "2.1";
+/// version but 2, which has other words for patterns.
+pub const SCHEMA_VERSION: &str = "3.0";
 
 /// The whole file.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +61,26 @@ impl Manifest {
         if !self.plan.hosts.is_empty() {
             let transports = self.plan.sub_experiments.iter_mut().map(|sub| &mut sub.transport);
             transports.filter(|one| one.variant == "loopback").for_each(|one| one.variant.clear());
+        }
+        self
+    }
+
+    /// Gives the sub-experiments of a folder of version 2 the names that they would have today, as verdicts compare by
+    /// name. Files of samples keep theirs.
+    #[must_use]
+    pub fn named_as_today(mut self) -> Self {
+        if self.schema_version.starts_with("2.") {
+            for planned in &mut self.plan.sub_experiments {
+                let Transport { system, variant, .. } = &planned.transport;
+                // A name that somebody gave stays.
+                if !planned.name.contains(&format!("{system}_{variant}_")) {
+                    continue;
+                }
+                let today = name_of_today(&planned.name);
+                let results = self.sub_experiments.iter_mut().filter(|result| result.name == planned.name);
+                results.for_each(|result| result.name.clone_from(&today));
+                planned.name = today;
+            }
         }
         self
     }

@@ -17,6 +17,17 @@ pub fn is_name(name: &str) -> bool {
     (1..=MOST_BYTES).contains(&name.len()) && name.bytes().all(is_name_byte) && !name.starts_with(['.', '-'])
 }
 
+/// Default name of a sub-experiment in schema 2 as it would be today: words of patterns and of the background load were
+/// others.
+pub fn name_of_today(name: &str) -> String {
+    let part = |part: &str| match part {
+        "channel" => "publish".to_owned(),
+        "rpc" => "call".to_owned(),
+        _ => part.strip_prefix("load-").map_or_else(|| part.to_owned(), |load| format!("background-{load}")),
+    };
+    name.split('_').map(part).collect::<Vec<_>>().join("_")
+}
+
 /// Number for this boot of the machine and the process and time namespaces, within which process numbers and start
 /// times hold. The first namespaces have equal numbers on every machine. At most 8 hexadecimal digits, the first
 /// number in the names of what a run creates.
@@ -49,6 +60,17 @@ mod tests {
         assert_ne!(place_of("0123cdef-", 1, 1), place_of("0123cdef-", 2, 1));
         assert_ne!(place_of("0123cdef-", 1, 1), place_of("0123cdef-", 1, 2));
         assert_ne!(place_of("0123cdef-", 1, 2), place_of("0123cdef-", 2, 1));
+    }
+
+    #[test]
+    fn words_of_patterns_and_of_the_background_load_are_those_of_today() {
+        for (old, today) in [
+            ("uds_stream_block_rpc_fixed-freq_clients-2", "uds_stream_block_call_fixed-freq_clients-2"),
+            ("uds_stream_poll_channel_load-cpu-1-memory", "uds_stream_poll_publish_background-cpu-1-memory"),
+            ("uds_channels-2_poll_throughput", "uds_channels-2_poll_throughput"),
+        ] {
+            assert_eq!(name_of_today(old), today);
+        }
     }
 
     #[test]

@@ -8,10 +8,8 @@ use tripmeter_abi::Pattern;
 /// Facts of a pattern.
 #[derive(Debug)]
 pub struct PatternFacts {
-    /// Pattern, as in files and in the header of plugins.
+    /// Pattern, whose word is that of its command, too.
     pub pattern: Pattern,
-    /// Command that measures it.
-    pub command: &'static str,
     /// Its figures in words, with the command that measures them: `calls (call)`.
     pub what: &'static str,
     /// Latencies that the first screen shows, each in a table.
@@ -173,8 +171,7 @@ const fn recorded(reply: Reply, axes: &'static [Axis]) -> AllowedWorkload {
 /// Every pattern, in the order of [`Pattern::ALL`].
 pub static PATTERNS: [PatternFacts; 5] = [
     PatternFacts {
-        pattern: Pattern::PingPong,
-        command: "ping",
+        pattern: Pattern::Ping,
         what: "round trips (`ping`)",
         latencies: &[
             shown("half a round trip", |_| Figure::RttHalf),
@@ -197,8 +194,7 @@ pub static PATTERNS: [PatternFacts; 5] = [
         blocks: false,
     },
     PatternFacts {
-        pattern: Pattern::Channel,
-        command: "publish",
+        pattern: Pattern::Publish,
         what: "messages published at a rate",
         latencies: &[shown("one way, since due", |_| Figure::Response)],
         allowed: &[
@@ -212,8 +208,7 @@ pub static PATTERNS: [PatternFacts; 5] = [
         blocks: true,
     },
     PatternFacts {
-        pattern: Pattern::Rpc,
-        command: "call",
+        pattern: Pattern::Call,
         what: "calls (`call`)",
         latencies: &[shown("calls", latency_of_calls), shown("one way, since sent", |_| Figure::OneWay)],
         allowed: &[
@@ -231,7 +226,6 @@ pub static PATTERNS: [PatternFacts; 5] = [
     },
     PatternFacts {
         pattern: Pattern::Throughput,
-        command: "throughput",
         what: "throughput",
         latencies: &[shown("one way, since sent", |_| Figure::OneWay)],
         allowed: &[AllowedWorkload {
@@ -252,8 +246,7 @@ pub static PATTERNS: [PatternFacts; 5] = [
     },
     PatternFacts {
         pattern: Pattern::Log,
-        command: "logger",
-        what: "calls of a logger (`logger`)",
+        what: "calls of a logger (`log`)",
         latencies: &[shown("calls of loggers", |_| Figure::Call)],
         allowed: &[allowed(Reply::Lines, &[LoadKind::Closed], &[])],
         // As AimRT's benchmark of its loggers.
@@ -339,17 +332,16 @@ mod tests {
     use crate::workload::Recorded;
 
     #[test]
-    fn every_pattern_is_described_once_with_a_command_of_its_own() {
+    fn every_pattern_is_described_once() {
         assert_eq!(&PATTERNS.each_ref().map(|facts| facts.pattern)[..], Pattern::ALL);
-        for (place, facts) in PATTERNS.iter().enumerate() {
-            assert!(PATTERNS[..place].iter().all(|other| other.command != facts.command));
+        for facts in &PATTERNS {
             assert!(!facts.allowed.is_empty() && std::ptr::eq(self::facts(facts.pattern), facts));
         }
     }
 
     fn allowing(workload: &Workload) -> String {
         let allowing = PATTERNS.iter().filter(|facts| facts.allowed_as(workload).is_some());
-        allowing.map(|facts| facts.command).collect::<Vec<_>>().join(" ")
+        allowing.map(|facts| facts.pattern.as_str()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -378,7 +370,7 @@ mod tests {
             (to(stream.clone(), 2), "throughput"),
             (stream.clone().playing(recorded, 1), ""),
             (Workload { reply: Reply::Lines, ..stream }, ""),
-            (Workload::lines(), "logger"),
+            (Workload::lines(), "log"),
             (to(Workload::lines(), 2), ""),
         ] {
             assert_eq!(allowing(&workload), patterns, "{workload:?}");
@@ -389,7 +381,7 @@ mod tests {
     fn loads_and_axes_are_those_of_the_flags_of_a_command() {
         let having = |has: &dyn Fn(&PatternFacts) -> bool| {
             let having = PATTERNS.iter().filter(|facts| has(facts));
-            having.map(|facts| facts.command).collect::<Vec<_>>().join(" ")
+            having.map(|facts| facts.pattern.as_str()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(having(&|facts| facts.has_load(LoadKind::Rate)), "ping publish call throughput");
         assert_eq!(having(&|facts| facts.has_load(LoadKind::Search)), "throughput");
@@ -400,6 +392,6 @@ mod tests {
         assert_eq!(having(&|facts| facts.has_axis(Axis::Followers)), "ping publish throughput");
         let burst = OfferedLoad::Burst(Burst { size: 2, gap_ns: 1 });
         let allows = |pattern, workload: &Workload| facts(pattern).allowed_as(workload).unwrap().allows(&burst);
-        assert!(allows(Pattern::Rpc, &Workload::closed_calls(1, 1)) && !allows(Pattern::Log, &Workload::lines()));
+        assert!(allows(Pattern::Call, &Workload::closed_calls(1, 1)) && !allows(Pattern::Log, &Workload::lines()));
     }
 }

@@ -68,8 +68,8 @@ pub struct SubExperiment {
     pub touch: Touch,
     /// Payloads in bytes, in order.
     pub payloads: Vec<u64>,
-    /// Round trips per payload; under `throughput` 0, under `channel` messages per topic and rate,
-    /// under `rpc` calls per client and trial; at a rate, round trips per trial.
+    /// Round trips per payload; under `throughput` 0, under `publish` messages per topic and rate,
+    /// under `call` calls per client and trial; at a rate, round trips per trial.
     pub samples: u64,
     /// Other numbers for payloads above some sizes, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -89,9 +89,9 @@ pub struct SubExperiment {
     #[schemars(with = "String")]
     pub sched: Sched,
     /// What a process of our own does meanwhile, to disturb it.
-    #[serde(default, skip_serializing_if = "BackgroundLoad::is_none")]
+    #[serde(default, alias = "load", skip_serializing_if = "BackgroundLoad::is_none")]
     #[schemars(with = "String")]
-    pub load: BackgroundLoad,
+    pub background: BackgroundLoad,
     /// Variables that its processes have in addition to tripmeter's environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
@@ -121,17 +121,17 @@ impl SubExperiment {
         above.map_or(self.samples, |above| above.samples)
     }
 
-    /// Transport, with conditions that are not the default: `uds/stream (fifo:80, load cpu:1)`.
+    /// Transport, with conditions that are not the default: `uds/stream (fifo:80, background load cpu:1)`.
     pub fn transport_text(&self) -> String {
         let conditions = self.conditions();
         if conditions.is_empty() { self.transport.to_string() } else { format!("{} ({conditions})", self.transport) }
     }
 
-    /// Scheduling and load that are not the default, for people; empty if both are.
+    /// Scheduling and background load that are not the default, for people; empty if both are.
     pub fn conditions(&self) -> String {
         let sched = (!self.sched.is_other()).then(|| self.sched.to_string());
-        let load = (!self.load.is_none()).then(|| format!("load {}", self.load));
-        sched.into_iter().chain(load).collect::<Vec<_>>().join(", ")
+        let background = (!self.background.is_none()).then(|| format!("background load {}", self.background));
+        sched.into_iter().chain(background).collect::<Vec<_>>().join(", ")
     }
 
     /// True if `tripmeter explain` instruments it, which disturbs its figures.
@@ -186,7 +186,7 @@ pub struct Plan {
     pub leader_cpu: Option<usize>,
     /// The follower's CPU.
     pub follower_cpu: Option<usize>,
-    /// Under patterns `channel` and `rpc`: the CPUs that both processes are confined to; empty if they are not.
+    /// Under patterns `publish` and `call`: the CPUs that both processes are confined to; empty if they are not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
     /// Other hosts, one for each follower; empty if all is on this one.

@@ -93,9 +93,9 @@ fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
 fn why_left_out(plan: &SubExperiment) -> String {
     let workload = &plan.workload;
     match plan.pattern {
-        Pattern::Channel | Pattern::Rpc if workload.is_recorded() => " on topics of several sizes".to_owned(),
-        Pattern::Channel if workload.is_fan_out() => format!(" to {} followers", workload.followers()),
-        Pattern::Channel => format!(" with {} publishers of one topic", workload.publishers()),
+        Pattern::Publish | Pattern::Call if workload.is_recorded() => " on topics of several sizes".to_owned(),
+        Pattern::Publish if workload.is_fan_out() => format!(" to {} followers", workload.followers()),
+        Pattern::Publish => format!(" with {} publishers of one topic", workload.publishers()),
         _ => notes::at_a_rate(plan).to_owned(),
     }
 }
@@ -158,7 +158,7 @@ fn is_topic(plan: &SubExperiment) -> bool {
 
 /// There, only calls have a rate, not round trips, and nothing is recorded.
 fn is_call(plan: &SubExperiment) -> bool {
-    plan.pattern == Pattern::Rpc && !plan.workload.is_recorded()
+    plan.pattern == Pattern::Call && !plan.workload.is_recorded()
 }
 
 struct AimrtPage<'a> {
@@ -309,7 +309,7 @@ mod tests {
         let cell = manifest.sub_experiments[0].cells[0].clone();
         for (name, transport, topics) in [("more", "iceoryx/shm", 8), ("zenoh", "zenoh/tcp", 4)] {
             let plan = fixture::add(&mut manifest, name, transport, &[1024]);
-            plan.pattern = tripmeter_model::Pattern::Channel;
+            plan.pattern = tripmeter_model::Pattern::Publish;
             plan.workload = Workload::publications(vec![OfferedLoad::Rate { hz: 1000.0 }], topics, 1);
             fixture::result(&mut manifest, name, 1, &[(1024, 1000.0)]).cells = vec![cell.clone()];
         }
@@ -374,21 +374,21 @@ mod tests {
     fn what_the_published_tables_have_no_place_for_is_named() {
         let mut manifest = published("shm/ring", &[1000.0]);
         manifest.plan.sub_experiments[0].workload.topology.followers = 3;
-        let note = "- uds_channel: this table leaves out pattern channel to 3 followers; the table `all` has it\n";
+        let note = "- uds_channel: this table leaves out pattern publish to 3 followers; the table `all` has it\n";
         assert_eq!(text(&manifest), format!("Nothing of this table was measured.\n\n{note}"));
         manifest.plan.sub_experiments[0].workload.topology.followers = 1;
         fixture::add_calls(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
-        manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
+        manifest.plan.sub_experiments[1].pattern = Pattern::Ping;
         fixture::add(&mut manifest, "plain", "uds/stream", &[1024]);
         fixture::add(&mut manifest, "floor", "shm/ring", &[1024]).added_as_floor = true;
         let several = fixture::add(&mut manifest, "several", "uds/stream", &[1024]);
-        several.pattern = Pattern::Channel;
+        several.pattern = Pattern::Publish;
         several.workload = Workload::publications(vec![OfferedLoad::Rate { hz: 9.0 }], 1, 4);
         let text = text(&manifest);
         for line in [
-            "- paced: this table leaves out pattern pingpong at a rate; the table `all` has it",
-            "- plain: this table leaves out pattern pingpong; the table `all` has it",
-            "- several: this table leaves out pattern channel with 4 publishers of one topic; the table `all` has it",
+            "- paced: this table leaves out pattern ping at a rate; the table `all` has it",
+            "- plain: this table leaves out pattern ping; the table `all` has it",
+            "- several: this table leaves out pattern publish with 4 publishers of one topic; the table `all` has it",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }

@@ -112,7 +112,7 @@ mod tests {
         result(&mut manifest, "pipe", 1, &[]).status = RunStatus::Interrupted;
         let text = all(&manifest);
         assert!(
-            text.starts_with("All transports, pattern pingpong, INCOMPLETE; 1 to 2 rounds (2 planned): median"),
+            text.starts_with("All transports, pattern ping, INCOMPLETE; 1 to 2 rounds (2 planned): median"),
             "{text}"
         );
         let expected = "\

@@ -102,11 +102,13 @@ pub fn line(
     figure: impl Fn(OfferedLoad) -> Figure,
 ) -> Option<Block> {
     // Of what was measured at rest, if anything was.
-    let is_all_loaded = side.manifest.plan.sub_experiments.iter().all(|sub| !sub.load.is_none());
+    let is_all_loaded = side.manifest.plan.sub_experiments.iter().all(|sub| !sub.background.is_none());
     let has = |row: &Row| {
         let figure = figure(side.metrics.load(*row));
         let planned = side.subs[row.sub as usize].planned;
-        is_of(planned) && (is_all_loaded || planned.load.is_none()) && !side.metrics.streams(*row, figure).is_empty()
+        is_of(planned)
+            && (is_all_loaded || planned.background.is_none())
+            && !side.metrics.streams(*row, figure).is_empty()
     };
     let rows: Vec<Row> = side.metrics.all_rows().filter(has).collect();
     let loads: BTreeSet<u32> = rows.iter().map(|row| row.load).collect();

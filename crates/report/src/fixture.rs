@@ -79,12 +79,12 @@ pub fn add<'a>(manifest: &'a mut Manifest, name: &str, transport: &str, payloads
         name: name.to_owned(),
         title: transport.to_string(),
         transport,
-        pattern: Pattern::PingPong,
+        pattern: Pattern::Ping,
         workload: Workload::default(),
         wait: Wait::Poll,
         touch: Touch::None,
         sched: Default::default(),
-        load: Default::default(),
+        background: Default::default(),
         payloads: payloads.to_vec(),
         samples: 10_000,
         samples_above: Vec::new(),
@@ -152,7 +152,7 @@ pub fn published(transport: &str, rates_hz: &[f64]) -> Manifest {
     // On one CPU for all threads of a side they would be marked.
     (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
     let plan = add(&mut manifest, "uds_channel", transport, &[1024]);
-    plan.pattern = Pattern::Channel;
+    plan.pattern = Pattern::Publish;
     plan.workload = Workload::publications(rates_hz.iter().map(|hz| OfferedLoad::Rate { hz: *hz }).collect(), 4, 1);
     let result = result(&mut manifest, "uds_channel", 1, &[(1024, 1000.0)]);
     let trial = |&hz: &f64| {
@@ -175,7 +175,7 @@ pub fn add_calls(manifest: &mut Manifest, name: &str, transport: &str, mode: Mod
     // On one CPU for all threads of a side they would be marked.
     (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
     let plan = add(manifest, name, transport, &[1024]);
-    plan.pattern = Pattern::Rpc;
+    plan.pattern = Pattern::Call;
     plan.workload = Workload::calls(vec![load], clients, 3_000_000_000);
     let is_paced = mode == Mode::FixedFreq;
     let mut trial = Trial::new(load);

@@ -57,11 +57,11 @@ pub fn headline(side: &MeasuredSide<'_>, row: Row) -> Option<Figure> {
 /// The row of what was measured under a load, without the load.
 pub fn at_rest(side: &MeasuredSide<'_>, row: Row) -> Option<Row> {
     let sub = &side.subs[row.sub as usize];
-    let own = Some(sub.planned).filter(|own| !own.load.is_none() && sub.disqualified().is_none())?;
+    let own = Some(sub.planned).filter(|own| !own.background.is_none() && sub.disqualified().is_none())?;
     let is_like = |other: &SubExperiment| {
         let parts = |sub: &SubExperiment| (sub.pattern, sub.wait, sub.touch, sub.sched, sub.one_way);
         let is_same = other.transport == own.transport && other.workload == own.workload;
-        other.load.is_none() && is_same && parts(other) == parts(own) && !other.is_disturbed()
+        other.background.is_none() && is_same && parts(other) == parts(own) && !other.is_disturbed()
     };
     let rests = (0..).zip(&side.subs).filter(|(_, sub)| is_like(sub.planned) && sub.disqualified().is_none());
     rests.map(|(sub, _)| Row { sub, ..row }).find(|rest| headline(side, *rest).is_some())

@@ -288,10 +288,10 @@ udp at 2k: 2 lost
         let mut manifest = fixture::manifest();
         fixture::add_calls(&mut manifest, "calls", "uds/stream", Mode::Bench, 4);
         fixture::add_calls(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
-        manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
+        manifest.plan.sub_experiments[1].pattern = Pattern::Ping;
         let notes = "\n\
-                     calls: this table leaves out pattern rpc; the table `all` has it\n\
-                     paced: this table leaves out pattern pingpong at a rate; the table `all` has it\n";
+                     calls: this table leaves out pattern call; the table `all` has it\n\
+                     paced: this table leaves out pattern ping at a rate; the table `all` has it\n";
         assert_eq!(written(&manifest), format!("Nothing of this table was measured.\n{notes}"));
         add(&mut manifest, "mq", "mq/queue", &[1024]);
         result(&mut manifest, "mq", 1, &[(1024, 1000.0)]);

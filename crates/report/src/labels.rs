@@ -19,7 +19,7 @@ const FACTORS: [fn(&SubExperiment) -> String; 7] = [
     |sub| sub.wait.to_string(),
     |sub| format!("touch {}", sub.touch),
     |sub| sub.sched.to_string(),
-    |sub| if sub.load.is_none() { "at rest".to_owned() } else { format!("load {}", sub.load) },
+    |sub| if sub.background.is_none() { "at rest".to_owned() } else { format!("background {}", sub.background) },
     |sub| counted(sub.workload.followers() as usize, "follower"),
     |sub| counted(sub.workload.publishers() as usize, "publisher"),
     |sub| {
@@ -38,7 +38,7 @@ pub struct Distinctions<'a> {
 
 /// All factors of a sub-experiment.
 fn factors(sub: &SubExperiment) -> String {
-    format!("{} {} {} {:?} {} {}", sub.transport, sub.wait, sub.touch, sub.workload.topology, sub.sched, sub.load)
+    format!("{} {} {} {:?} {} {}", sub.transport, sub.wait, sub.touch, sub.workload.topology, sub.sched, sub.background)
 }
 
 impl<'a> Distinctions<'a> {
@@ -96,8 +96,8 @@ pub fn offered(load: OfferedLoad) -> String {
 /// The transport of each, and its name where another is alike in all else.
 pub fn transports(subs: &[Merged<'_>]) -> Vec<String> {
     let key = |sub: &Merged<'_>| {
-        let SubExperiment { transport, workload, wait, touch, sched, load, .. } = sub.planned;
-        format!("{transport:?} {:?} {wait:?} {touch:?} {sched:?} {load:?}", workload.reply)
+        let SubExperiment { transport, workload, wait, touch, sched, background, .. } = sub.planned;
+        format!("{transport:?} {:?} {wait:?} {touch:?} {sched:?} {background:?}", workload.reply)
     };
     let keys: Vec<String> = subs.iter().map(key).collect();
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();

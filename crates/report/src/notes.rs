@@ -270,7 +270,7 @@ pub fn left_out(plan: &SubExperiment, why: &str) -> String {
 
 /// Suffix of the pattern for round trips at a rate, which published tables do not have.
 pub fn at_a_rate(plan: &SubExperiment) -> &'static str {
-    if plan.pattern == Pattern::PingPong && plan.workload.is_call() { " at a rate" } else { "" }
+    if plan.pattern == Pattern::Ping && plan.workload.is_call() { " at a rate" } else { "" }
 }
 
 #[cfg(test)]

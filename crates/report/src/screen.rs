@@ -12,7 +12,7 @@ use crate::floors::Floors;
 use crate::measured::MeasuredSide;
 use crate::merged::Merged;
 use crate::results::NamedResults;
-use crate::tables::{TABLES, load};
+use crate::tables::{TABLES, background};
 use std::collections::BTreeSet;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::Figure;
@@ -37,7 +37,7 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
         blocks.extend(topics::blocks(&page, pattern, shown));
         blocks.extend(fastest::line(&side, |sub| sub.pattern == pattern, shown.figure));
     }
-    let under_load = Some(load::table(&side)).filter(|table| !table.rows.is_empty());
+    let under_load = Some(background::table(&side)).filter(|table| !table.rows.is_empty());
     blocks.extend(under_load.map(|table| Block::Table(table.within(COLUMNS))));
     blocks.extend(page.throughput(&stars).map(Block::Table));
     blocks.extend(fastest::line(&side, |sub| sub.pattern == Pattern::Throughput, |_| Figure::ReceivedRate));
@@ -89,7 +89,7 @@ mod tests {
         put(&mut uds.cells[1].trials[0], &[(Figure::Lost, 2.0)]);
         result(&mut manifest, "shm", 1, &[(1024, 65.0), (65536, 35.0), (1 << 20, 40.0)]);
         let expected = "\
-pingpong
+ping
 
                                     1k         64k          1M
 µs, half a round trip        p50   p99   p50   p99   p50   p99 floor
@@ -123,9 +123,9 @@ uds at 64k: 2 lost
             text(manifest).lines().next().unwrap().to_owned()
         };
         let title = killed(&mut manifest, "uds", 2, &[]);
-        assert_eq!(title, "pingpong, INCOMPLETE, median of 1 round (3 planned)");
+        assert_eq!(title, "ping, INCOMPLETE, median of 1 round (3 planned)");
         let title = killed(&mut manifest, "mq", 2, &[(1024, 1000.0)]);
-        assert_eq!(title, "pingpong, INCOMPLETE, median of 1 to 2 rounds (3 planned)");
+        assert_eq!(title, "ping, INCOMPLETE, median of 1 to 2 rounds (3 planned)");
     }
 
     #[test]
@@ -202,19 +202,19 @@ path proofs: 1 ok
         add(&mut manifest, "plain", "uds/stream", &[1024]);
         result(&mut manifest, "plain", 1, &[(1024, 1000.0)]);
         crate::fixture::add_calls(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
-        manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
+        manifest.plan.sub_experiments[1].pattern = Pattern::Ping;
         let trial = fixture::trial_of(&mut manifest, 1);
         fixture::put_times(trial, &Stream::all(), Figure::OneWay, (1000, 10e3));
         let text = text(&manifest);
-        let titles: Vec<&str> = text.lines().filter(|line| line.starts_with("pingpong")).collect();
-        assert_eq!(titles, ["pingpong", "pingpong, 1000 /s", "pingpong, 1000 /s", "pingpong, 1000 /s"], "{text}");
+        let titles: Vec<&str> = text.lines().filter(|line| line.starts_with("ping")).collect();
+        assert_eq!(titles, ["ping", "ping, 1000 /s", "ping, 1000 /s", "ping, 1000 /s"], "{text}");
         for what in ["half a round trip", "round trip, since due", "round trip, since sent", "one way, since sent"] {
             assert_eq!(text.matches(what).count(), 1, "{text}");
         }
         assert_eq!(text.matches("uds/stream").count(), 4, "{text}");
         let all = fixture::all(&manifest);
         let captions: Vec<&str> = all.lines().filter(|line| line.starts_with("All transports")).collect();
-        assert_eq!(captions, ["All transports, pattern pingpong", "All transports, pattern pingpong, at a rate"]);
+        assert_eq!(captions, ["All transports, pattern ping", "All transports, pattern ping, at a rate"]);
     }
 
     /// Round trips at 1 kHz of each of these, with their medians.
@@ -222,7 +222,7 @@ path proofs: 1 ok
         let mut manifest = fixture::manifest();
         for (index, (name, transport, median)) in systems.iter().enumerate() {
             crate::fixture::add_calls(&mut manifest, name, transport, Mode::FixedFreq, 1);
-            manifest.plan.sub_experiments[index].pattern = Pattern::PingPong;
+            manifest.plan.sub_experiments[index].pattern = Pattern::Ping;
             let trial = fixture::trial_of(&mut manifest, index);
             fixture::put_times(trial, &Stream::all(), Figure::ServiceRtt, (1000, *median));
         }

@@ -1,11 +1,11 @@
 //! The tables of everything, each described in a file of its own.
 
+pub mod background;
 pub mod call;
 mod columns;
 pub mod description;
 mod fan_out;
-pub mod load;
-mod logger;
+mod log;
 mod notes;
 mod ping;
 pub mod publish;
@@ -24,7 +24,7 @@ pub const TABLES: [PatternTable; 9] = [
     publish::TABLE,
     call::AT_A_RATE,
     call::TABLE,
-    logger::TABLE,
-    load::TABLE,
+    log::TABLE,
+    background::TABLE,
     replay::TABLE,
 ];

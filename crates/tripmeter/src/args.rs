@@ -28,7 +28,7 @@ pub use fleet::FleetArgs;
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
 pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs, PluginCheckArgs};
 pub use measure::{
-    AllowedArgs, CallArgs, Cpu, FollowArgs, HostsArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs, PluginArgs,
+    AllowedArgs, CallArgs, Cpu, FollowArgs, HostsArgs, LogArgs, MeasuringArgs, OutputArgs, PingArgs, PluginArgs,
     PublishArgs, ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs,
 };
 pub use results::{ExportArgs, ExportFormat, ReportArgs, ShowArgs, TableFormat};
@@ -57,7 +57,8 @@ pub enum Command {
     Call(CallArgs),
     Throughput(ThroughputArgs),
     Replay(ReplayArgs),
-    Logger(LoggerArgs),
+    #[command(alias = "logger")]
+    Log(LogArgs),
     Ab(AbArgs),
     Choose(ChooseArgs),
     Explain(ExplainArgs),
@@ -101,7 +102,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "call",
             "throughput",
             "replay",
-            "logger",
+            "log",
             "ab",
             "choose",
             "explain",
@@ -164,7 +165,7 @@ mod tests {
             let Command::Ab(args) = cli.command else { panic!("it is ab") };
             args.workload.command()
         };
-        for (alias, name) in [("rpc", "call"), ("channel", "publish"), ("pingpong", "ping"), ("log", "logger")] {
+        for (alias, name) in [("rpc", "call"), ("channel", "publish"), ("pingpong", "ping"), ("logger", "log")] {
             assert_eq!(pattern(alias), pattern(name));
         }
         assert!(Cli::try_parse_from(["tripmeter", "ab", "uds", "tcp", "--pattern", "rp"]).is_err());
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn flags_without_meaning_are_not_offered() {
-        for (command, flags) in [("replay", &["--payloads", "--samples"][..]), ("logger", &["--touch"])] {
+        for (command, flags) in [("replay", &["--payloads", "--samples"][..]), ("log", &["--touch"])] {
             let mut found = self::command().find_subcommand(command).unwrap().clone();
             let help = found.render_long_help().to_string();
             assert!(help.contains("--warmup") && flags.iter().all(|flag| !help.contains(flag)), "{command}: {help}");

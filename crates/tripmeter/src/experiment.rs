@@ -378,7 +378,7 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
         wait: measuring.wait,
         touch: measuring.touch,
         sched: measuring.sched,
-        load: Some(measuring.load.clone()).filter(|loads| !loads.is_empty()),
+        background: Some(measuring.background.clone()).filter(|loads| !loads.is_empty()),
         ..args.common.clone()
     });
     if let Some(most) = measuring.samples {

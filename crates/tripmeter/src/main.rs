@@ -59,7 +59,7 @@ fn command_line() -> ExitCode {
         Command::Call(args) => run(&args.experiment(), &args.running),
         Command::Throughput(args) => run(&args.experiment(), &args.running),
         Command::Replay(args) => run(&args.experiment(), &args.running),
-        Command::Logger(args) => run(&args.experiment(), &args.running),
+        Command::Log(args) => run(&args.experiment(), &args.running),
         Command::Ab(args) => commands::ab::ab(&args),
         Command::Choose(args) => commands::choose::choose(&args),
         Command::Explain(args) => commands::explain::explain(&args),

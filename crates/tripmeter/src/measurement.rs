@@ -20,7 +20,6 @@ use tripmeter_model::experiment::TableKind;
 use tripmeter_model::folder::LOGS;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult, Verdict, has_several_sizes};
-use tripmeter_model::pattern::facts;
 use tripmeter_model::payload::ALL_TOPICS;
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_model::{Pattern, exit, printable};
@@ -108,8 +107,8 @@ fn next(manifest: &Manifest, folder: &Path, plugins: &[PathBuf]) -> Vec<String> 
     let folder = quoted(&folder.display().to_string());
     let pattern = measured().find(|one| !one.added_as_floor).unwrap_or(first).pattern;
     let command = match pattern {
-        Pattern::PingPong => String::new(),
-        other => format!(" --pattern {}", facts(other).command),
+        Pattern::Ping => String::new(),
+        other => format!(" --pattern {other}"),
     };
     let is_meant = |one: &&SubExperiment| !one.added_as_floor && one.pattern == pattern && !one.workload.is_recorded();
     let meant: Vec<&SubExperiment> = measured().filter(is_meant).collect();

@@ -11,7 +11,7 @@
 static const tm_variant iceoryx_variants[] = {
     TM_VARIANT("shm",
                "publish/subscribe over shared memory, one topic per direction; a full queue drops its oldest message",
-               TM_PATH_SHARED_MEMORY, TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT,
+               TM_PATH_SHARED_MEMORY, TM_PING | TM_PUBLISH | TM_CALL | TM_THROUGHPUT,
                TM_POLL | TM_BLOCK | TM_CALLBACK, TM_ZERO_COPY | TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT | TM_PUBLISHERS),
 };
 
@@ -34,7 +34,7 @@ static inline uint64_t iceoryx_queue_length(uint64_t capacity, const tm_node_opt
  */
 static inline bool iceoryx_looks_first(const tm_node_options *options)
 {
-    const bool is_answered = options->pattern == TM_PINGPONG || options->pattern == TM_RPC;
+    const bool is_answered = options->pattern == TM_PING || options->pattern == TM_CALL;
     return !is_answered || (options->role == TM_LEADER ? options->follower_count > 1 : options->publisher_count > 1);
 }
 

@@ -45,7 +45,7 @@ impl System for Grpc {
 
     fn description(&self) -> Description {
         let variant = |name, summary| Variant {
-            patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+            patterns: vec![Pattern::Ping, Pattern::Publish, Pattern::Call, Pattern::Throughput],
             waits: vec![Wait::Block, Wait::Poll, Wait::Callback],
             secure: true,
             own_threads: true,
@@ -114,7 +114,7 @@ impl System for Grpc {
         let settings = Settings::read(&self.description(), options)?;
         os::check_payload(options, MOST_BYTES)?;
         let credentials = if settings.tls { tls::credentials(options)? } else { None };
-        let one_way = matches!(options.pattern, Pattern::Channel | Pattern::Throughput);
+        let one_way = matches!(options.pattern, Pattern::Publish | Pattern::Throughput);
         // Started before the measuring thread is bound to its CPU.
         let background = (options.role == Role::Leader && one_way).then(driver::background).transpose()?;
         Ok(GrpcNode { options: options.clone(), settings, credentials, background })

@@ -56,7 +56,7 @@ impl Client {
             caller: Some(caller),
             settings,
             blocks: Blocks::new(options.max_payload_bytes),
-            is_one_way: matches!(options.pattern, Pattern::Channel | Pattern::Throughput),
+            is_one_way: matches!(options.pattern, Pattern::Publish | Pattern::Throughput),
             driver,
         }
     }

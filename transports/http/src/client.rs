@@ -61,7 +61,7 @@ impl Client {
             settings,
             blocks: Blocks::new(options.max_payload_bytes),
             buffers: BufferPool::new(most_bytes),
-            is_one_way: matches!(options.pattern, Pattern::Channel | Pattern::Throughput),
+            is_one_way: matches!(options.pattern, Pattern::Publish | Pattern::Throughput),
             driver,
         })
     }

@@ -42,7 +42,7 @@ impl System for Iceoryx2 {
             variant.patterns = patterns;
             variant
         };
-        let one_way_too = vec![Pattern::PingPong, Pattern::Channel, Pattern::Throughput];
+        let one_way_too = vec![Pattern::Ping, Pattern::Publish, Pattern::Throughput];
         Description {
             system: "iceoryx2".to_owned(),
             summary: "loaned messages through shared memory, without a daemon".to_owned(),
@@ -54,7 +54,7 @@ impl System for Iceoryx2 {
                     publishers: true,
                     ..zero_copy(PUBLISH_SUBSCRIBE, "a publisher and a subscriber in each direction", one_way_too)
                 },
-                zero_copy(REQUEST_RESPONSE, "a client and a server", vec![Pattern::PingPong, Pattern::Rpc]),
+                zero_copy(REQUEST_RESPONSE, "a client and a server", vec![Pattern::Ping, Pattern::Call]),
             ],
             settings: Vec::new(),
             daemon: None,

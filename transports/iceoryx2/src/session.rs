@@ -118,7 +118,7 @@ impl Drop for Session {
 /// Most messages that wait at the receiver.
 pub(crate) fn queue_length(pattern: Pattern) -> usize {
     match pattern {
-        Pattern::Channel | Pattern::Throughput => 16,
+        Pattern::Publish | Pattern::Throughput => 16,
         _ => HELD,
     }
 }

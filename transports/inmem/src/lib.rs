@@ -37,7 +37,7 @@ impl System for Inmem {
     fn description(&self) -> Description {
         let mut queue =
             Variant::new("queue", "buffers passed between two threads, with faults on demand", Path::Memory);
-        queue.patterns = vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput];
+        queue.patterns = vec![Pattern::Ping, Pattern::Publish, Pattern::Call, Pattern::Throughput];
         queue.waits = vec![Wait::Poll, Wait::Block, Wait::Callback];
         queue.zero_copy = true;
         queue.lossy = true;
@@ -89,7 +89,7 @@ fn check(options: &NodeOptions) -> Result<(usize, FaultsAt)> {
     let count = options.follower_count.max(options.publisher_count).max(1);
     let faults = FaultsAt::parse(|name| options.setting(name), count)?;
     if options.follower_count > 1 && faults.directions[0].damages() {
-        let is_one_way = matches!(options.pattern, Pattern::Channel | Pattern::Throughput);
+        let is_one_way = matches!(options.pattern, Pattern::Publish | Pattern::Throughput);
         let fix = if is_one_way { "one follower" } else { "one follower, or side=follower" };
         let text = format!(
             "several followers read the leader's messages in the same memory, which cannot be damaged for one of them; \

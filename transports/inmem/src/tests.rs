@@ -20,7 +20,7 @@ fn options(wait: Wait, settings: &[(&str, &str)]) -> NodeOptions {
     let given = settings.iter().map(|(name, value)| (name.to_string(), value.to_string()));
     NodeOptions {
         role: Role::Leader,
-        pattern: Pattern::PingPong,
+        pattern: Pattern::Ping,
         wait,
         variant: "queue".into(),
         settings: defaults.chain(given).collect(),
@@ -392,8 +392,8 @@ fn damage_for_one_of_several_followers_is_refused_with_what_is_possible() {
         Inmem.probe(&NodeOptions { follower_count: 2, pattern, ..options }).unwrap_err()
     };
     let is_advised = |pattern| told(pattern).message.ends_with("take one follower, or side=follower");
-    assert!(is_advised(Pattern::PingPong) && !is_advised(Pattern::Channel) && !is_advised(Pattern::Throughput));
-    let error = told(Pattern::Channel);
+    assert!(is_advised(Pattern::Ping) && !is_advised(Pattern::Publish) && !is_advised(Pattern::Throughput));
+    let error = told(Pattern::Publish);
     assert!(error.status == Status::Invalid && error.message.ends_with("take one follower"), "{error}");
 }
 

@@ -32,7 +32,7 @@ impl System for Mq {
             version: env!("CARGO_PKG_VERSION").into(),
             system_version: kernel_version(),
             variants: vec![Variant {
-                patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+                patterns: vec![Pattern::Ping, Pattern::Publish, Pattern::Call, Pattern::Throughput],
                 interrupt: true,
                 ..Variant::new("queue", "a queue per direction", Path::MessageQueue)
             }],

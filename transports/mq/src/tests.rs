@@ -10,7 +10,7 @@ use tripmeter_abi::testing::{self, Case, Scratch};
 use tripmeter_abi::{Error, Link, Role, Status, Wait};
 
 const CASE: Case<'_> =
-    Case { variant: "queue", settings: &[], wait: Wait::Poll, pattern: Pattern::PingPong, payloads: &[(16, 1)] };
+    Case { variant: "queue", settings: &[], wait: Wait::Poll, pattern: Pattern::Ping, payloads: &[(16, 1)] };
 
 const KERNEL: Kernel = Kernel { msg_max: 10, msgsize_max: 8192, rlimit_bytes: 819_200 };
 

@@ -33,7 +33,7 @@ impl System for Mqtt {
 
     fn description(&self) -> Description {
         let variant = |name, summary| Variant {
-            patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+            patterns: vec![Pattern::Ping, Pattern::Publish, Pattern::Call, Pattern::Throughput],
             waits: vec![Wait::Poll, Wait::Block, Wait::Callback],
             // A broker drops messages for a slow subscriber.
             lossy: true,

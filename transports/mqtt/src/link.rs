@@ -84,7 +84,7 @@ impl MqttLink {
 
     /// True if the host only publishes here, so that nobody else would read the broker's acknowledgements.
     fn only_publishes(&self) -> bool {
-        let is_one_way = matches!(self.options.pattern, Pattern::Channel | Pattern::Throughput | Pattern::Log);
+        let is_one_way = matches!(self.options.pattern, Pattern::Publish | Pattern::Throughput | Pattern::Log);
         is_one_way && self.options.role == Role::Leader
     }
 }

@@ -27,7 +27,7 @@ impl System for Pipe {
             version: env!("CARGO_PKG_VERSION").into(),
             system_version: kernel_version(),
             variants: vec![Variant {
-                patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+                patterns: vec![Pattern::Ping, Pattern::Publish, Pattern::Call, Pattern::Throughput],
                 interrupt: true,
                 ..Variant::new("fifo", "a FIFO per direction", Path::Pipe)
             }],
@@ -91,7 +91,7 @@ mod tests {
     use tripmeter_abi::{Link, Role, Status, Wait};
 
     const CASE: Case<'_> =
-        Case { variant: "fifo", settings: &[], wait: Wait::Block, pattern: Pattern::PingPong, payloads: &[(16, 1)] };
+        Case { variant: "fifo", settings: &[], wait: Wait::Block, pattern: Pattern::Ping, payloads: &[(16, 1)] };
 
     #[test]
     fn fifo() {

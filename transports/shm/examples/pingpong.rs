@@ -42,7 +42,7 @@ fn main() -> Outcome<()> {
 fn options(role: Role, payload: usize, wait: Wait, depth: String) -> NodeOptions {
     NodeOptions {
         role,
-        pattern: Pattern::PingPong,
+        pattern: Pattern::Ping,
         wait,
         variant: "ring".into(),
         settings: [("depth".to_owned(), depth)].into(),

@@ -33,7 +33,7 @@ impl System for Shm {
             "chunks in a shared segment, handed over through one cache line; block by futex",
             Path::SharedMemory,
         );
-        ring.patterns = vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput];
+        ring.patterns = vec![Pattern::Ping, Pattern::Publish, Pattern::Call, Pattern::Throughput];
         ring.zero_copy = true;
         ring.fan_out = true;
         Description {
@@ -104,7 +104,7 @@ impl Sizes {
         if u64::from(follower) >= followers {
             return Err(Error::new(Status::Invalid, format!("follower {follower} is none of {followers} (from 0)")));
         }
-        let answers = if matches!(options.pattern, Pattern::PingPong | Pattern::Rpc) { followers } else { 0 };
+        let answers = if matches!(options.pattern, Pattern::Ping | Pattern::Call) { followers } else { 0 };
         Ok(Self { depth: options.number("depth", DEPTH)?, directions: 1 + answers, followers })
     }
 

@@ -102,7 +102,7 @@ fn segment_names(run_id: &str) -> Vec<String> {
 
 /// Checks content and length of every message, many times around the ring.
 fn echo(wait: Wait, depth: u64) {
-    let (mut leader, mut follower) = pair(&options(Pattern::PingPong, wait, 5000, depth));
+    let (mut leader, mut follower) = pair(&options(Pattern::Ping, wait, 5000, depth));
     let lengths = [0, 1, 16, 4096, 5000];
     let trips = 50 * lengths.len();
     let answering = thread::spawn(move || {
@@ -139,7 +139,7 @@ fn several(options: &NodeOptions, count: u32) -> (ShmLink, Vec<ShmLink>) {
 #[test]
 fn one_message_reaches_all_followers_and_all_answers_come_back() {
     for (wait, count) in [(Wait::Block, 2), (Wait::Block, 40), (Wait::Block, 200), (Wait::Poll, 3)] {
-        let (mut leader, followers) = several(&options(Pattern::PingPong, wait, 5000, 2), count);
+        let (mut leader, followers) = several(&options(Pattern::Ping, wait, 5000, 2), count);
         let answering: Vec<_> = (0..)
             .zip(followers)
             .map(|(index, mut follower): (u8, _)| {
@@ -194,7 +194,7 @@ const MANY: [u32; 3] = [65, 200, 512];
 #[test]
 fn many_followers_get_every_message_in_order() {
     for count in MANY {
-        let (mut leader, mut followers) = several(&options(Pattern::Channel, Wait::Poll, 64, 3), count);
+        let (mut leader, mut followers) = several(&options(Pattern::Publish, Wait::Poll, 64, 3), count);
         for first in (0..12).step_by(3) {
             for number in first..first + 3 {
                 assert!(send(&mut leader, &content(number, 64), 0));
@@ -250,7 +250,7 @@ fn the_slowest_of_many_followers_keeps_its_chunk_and_wakes_the_sender() {
 fn a_message_wakes_all_of_many_followers() {
     const MESSAGES: usize = 3;
     for count in MANY {
-        let (mut leader, followers) = several(&options(Pattern::Channel, Wait::Block, 64, 2), count);
+        let (mut leader, followers) = several(&options(Pattern::Publish, Wait::Block, 64, 2), count);
         let (to_us, from_followers) = channel();
         let receiving: Vec<_> = followers
             .into_iter()
@@ -282,7 +282,7 @@ fn a_message_wakes_all_of_many_followers() {
 
 #[test]
 fn more_followers_than_a_link_has_places_for_are_refused() {
-    let most = NodeOptions { follower_count: 512, ..options(Pattern::Channel, Wait::Poll, 16, 2) };
+    let most = NodeOptions { follower_count: 512, ..options(Pattern::Publish, Wait::Poll, 16, 2) };
     let last = NodeOptions { follower_index: 511, ..follower(&most) };
     let mut leader = link(&most).unwrap();
     let address = leader.address().unwrap();
@@ -292,7 +292,7 @@ fn more_followers_than_a_link_has_places_for_are_refused() {
     assert!(error.message.contains("has a follower 511 already"), "{error}");
     let text = Shm.open(&NodeOptions { follower_index: 512, ..last }).err().unwrap().to_string();
     assert!(text.contains("follower 512 is none of 512"), "{text}");
-    for pattern in [Pattern::PingPong, Pattern::Channel, Pattern::Throughput] {
+    for pattern in [Pattern::Ping, Pattern::Publish, Pattern::Throughput] {
         let refused = NodeOptions { pattern, follower_count: 513, ..most.clone() };
         for error in [Shm.probe(&refused).unwrap_err(), Shm.open(&refused).err().unwrap()] {
             assert_eq!(error.status, Status::Limit);
@@ -332,7 +332,7 @@ fn a_stream_wraps_around_in_order() {
 
 #[test]
 fn chunks_are_distinct_aligned_and_filled() {
-    let (mut leader, mut follower) = pair(&options(Pattern::Channel, Wait::Poll, 4096, 3));
+    let (mut leader, mut follower) = pair(&options(Pattern::Publish, Wait::Poll, 4096, 3));
     let mut seen = Vec::new();
     for _ in 0..4 {
         let loan = leader.loan(4096, None).unwrap();
@@ -367,7 +367,7 @@ fn is_asleep(thread: libc::pid_t) -> bool {
 #[test]
 fn a_full_ring_refuses_after_the_time_out_and_goes_on_when_there_is_room() {
     for wait in [Wait::Poll, Wait::Block] {
-        let (mut leader, mut follower) = pair(&options(Pattern::Channel, wait, 16, 2));
+        let (mut leader, mut follower) = pair(&options(Pattern::Publish, wait, 16, 2));
         assert!(send(&mut leader, &[1], 0) && send(&mut leader, &[2], 0));
         assert!(!send(&mut leader, &[3], 0));
         assert!(!send(&mut leader, &[3], SHORT_NS));
@@ -396,7 +396,7 @@ fn a_full_ring_refuses_after_the_time_out_and_goes_on_when_there_is_room() {
 
 #[test]
 fn a_discarded_loan_leaves_no_trace() {
-    let (mut leader, mut follower) = pair(&options(Pattern::Channel, Wait::Poll, 16, 2));
+    let (mut leader, mut follower) = pair(&options(Pattern::Publish, Wait::Poll, 16, 2));
     let loan = leader.loan(16, None).unwrap();
     leader.discard(loan);
     assert!(follower.take(0).unwrap().is_none());
@@ -407,7 +407,7 @@ fn a_discarded_loan_leaves_no_trace() {
 #[test]
 fn an_empty_ring_gives_nothing_and_a_blocking_take_ends() {
     for wait in [Wait::Poll, Wait::Block] {
-        let (_leader, mut follower) = pair(&options(Pattern::Channel, wait, 16, 2));
+        let (_leader, mut follower) = pair(&options(Pattern::Publish, wait, 16, 2));
         assert!(follower.take(0).unwrap().is_none());
         assert!(follower.take(SHORT_NS).unwrap().is_none());
     }
@@ -422,7 +422,7 @@ fn a_signal_ends_a_blocking_take() {
         action.sa_sigaction = nothing as *const () as usize;
         assert_eq!(libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()), 0);
     }
-    let (_leader, mut follower) = pair(&options(Pattern::Channel, Wait::Block, 16, 2));
+    let (_leader, mut follower) = pair(&options(Pattern::Publish, Wait::Block, 16, 2));
     // SAFETY: names the calling thread, which is joined with below.
     let sleeper = unsafe { libc::pthread_self() } as usize;
     let done = AtomicBool::new(false);
@@ -444,7 +444,7 @@ fn a_signal_ends_a_blocking_take() {
 
 #[test]
 fn the_segment_is_named_after_the_run_and_goes_with_the_leader() {
-    let options = options(Pattern::PingPong, Wait::Poll, 16, 2);
+    let options = options(Pattern::Ping, Wait::Poll, 16, 2);
     let (leader, follower) = pair(&options);
     assert_eq!(segment_names(&options.run_id), [format!("{}-0", options.run_id)]);
     drop(follower);
@@ -455,7 +455,7 @@ fn the_segment_is_named_after_the_run_and_goes_with_the_leader() {
 
 #[test]
 fn a_second_segment_of_the_same_name_is_refused_and_the_first_stays() {
-    let options = options(Pattern::PingPong, Wait::Poll, 16, 2);
+    let options = options(Pattern::Ping, Wait::Poll, 16, 2);
     let first = link(&options).unwrap();
     assert!(link(&options).is_err());
     assert_eq!(segment_names(&options.run_id).len(), 1);
@@ -464,7 +464,7 @@ fn a_second_segment_of_the_same_name_is_refused_and_the_first_stays() {
 
 #[test]
 fn more_than_one_follower_is_refused() {
-    let options = options(Pattern::PingPong, Wait::Poll, 16, 2);
+    let options = options(Pattern::Ping, Wait::Poll, 16, 2);
     let (mut leader, _follower) = pair(&options);
     let mut second = link(&follower(&options)).unwrap();
     let error = second.connect(&[leader.address().unwrap()], SHORT_NS).unwrap_err();
@@ -476,7 +476,7 @@ fn more_than_one_follower_is_refused() {
 
 #[test]
 fn connecting_without_a_peer_ends_in_an_error() {
-    let options = options(Pattern::PingPong, Wait::Poll, 16, 2);
+    let options = options(Pattern::Ping, Wait::Poll, 16, 2);
     assert!(link(&options).unwrap().connect(&[Vec::new()], SHORT_NS).is_err());
     let name = format!("{}-0", options.run_id).into_bytes();
     assert!(link(&follower(&options)).unwrap().connect(&[name], SHORT_NS).is_err());
@@ -495,7 +495,7 @@ fn shared_memory_bytes() -> u64 {
 
 #[test]
 fn what_is_too_large_is_refused_with_numbers_and_a_remedy() {
-    let good = options(Pattern::PingPong, Wait::Poll, 1024, 16);
+    let good = options(Pattern::Ping, Wait::Poll, 1024, 16);
     // Other processes may take part of /dev/shm in between.
     wait_for("room for half of what probe allows", || {
         let limits = Shm.probe(&good).ok()?;
@@ -514,7 +514,7 @@ fn what_is_too_large_is_refused_with_numbers_and_a_remedy() {
 
 #[test]
 fn a_segment_that_does_not_fit_is_refused_and_leaves_nothing() {
-    let options = options(Pattern::PingPong, Wait::Poll, shared_memory_bytes(), 1024);
+    let options = options(Pattern::Ping, Wait::Poll, shared_memory_bytes(), 1024);
     let error = link(&options).err().unwrap();
     assert_eq!(error.status, Status::Limit, "{error}");
     assert!(error.message.contains("remount"), "{error}");
@@ -524,7 +524,7 @@ fn a_segment_that_does_not_fit_is_refused_and_leaves_nothing() {
 #[test]
 fn depth_is_checked() {
     for (depth, status) in [("1", Status::Limit), ("1025", Status::Limit), ("many", Status::Invalid)] {
-        let mut options = options(Pattern::PingPong, Wait::Poll, 16, 2);
+        let mut options = options(Pattern::Ping, Wait::Poll, 16, 2);
         options.settings.insert("depth".into(), depth.into());
         assert_eq!(Shm.probe(&options).unwrap_err().status, status, "{depth}");
     }
@@ -545,7 +545,7 @@ fn the_limit_fits_into_what_is_free() {
 #[test]
 fn a_killed_follower_hangs_nobody() {
     for wait in [Wait::Poll, Wait::Block] {
-        let options = options(Pattern::PingPong, wait, 16, 2);
+        let options = options(Pattern::Ping, wait, 16, 2);
         let mut leader = link(&options).unwrap();
         let (address, other) = (leader.address().unwrap(), follower(&options));
         // SAFETY: the child only uses a link of its own, and waits to be killed.

@@ -22,7 +22,7 @@ impl System for Tcp {
             version: env!("CARGO_PKG_VERSION").into(),
             system_version: kernel_version(),
             variants: vec![Variant {
-                patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+                patterns: vec![Pattern::Ping, Pattern::Publish, Pattern::Call, Pattern::Throughput],
                 interrupt: true,
                 remote: true,
                 ..Variant::new("loopback", "a connection over 127.0.0.1", Path::Tcp)
@@ -165,7 +165,7 @@ mod tests {
     use tripmeter_abi::testing::{self, Case};
 
     const CASE: Case<'_> =
-        Case { variant: "loopback", settings: &[], wait: Wait::Poll, pattern: Pattern::PingPong, payloads: &[(16, 1)] };
+        Case { variant: "loopback", settings: &[], wait: Wait::Poll, pattern: Pattern::Ping, payloads: &[(16, 1)] };
 
     #[test]
     fn loopback() {
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn nodelay_can_be_turned_off() {
         for wait in [Wait::Poll, Wait::Block] {
-            testing::pingpong(&Tcp, &Case { settings: &[("nodelay", "off")], wait, payloads: &[(1 << 17, 3)], ..CASE });
+            testing::ping(&Tcp, &Case { settings: &[("nodelay", "off")], wait, payloads: &[(1 << 17, 3)], ..CASE });
         }
         let error = testing::probe(&Tcp, &Case { settings: &[("nodelay", "maybe")], ..CASE }).unwrap_err();
         assert_eq!(error.status, Status::Invalid);

@@ -38,7 +38,7 @@ impl System for Udp {
             version: env!("CARGO_PKG_VERSION").into(),
             system_version: kernel_version(),
             variants: vec![Variant {
-                patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+                patterns: vec![Pattern::Ping, Pattern::Publish, Pattern::Call, Pattern::Throughput],
                 lossy: true,
                 interrupt: true,
                 publishers: true,

@@ -5,7 +5,7 @@ use tripmeter_abi::testing::{self, Case};
 use tripmeter_abi::{Link, Role, Status};
 
 const CASE: Case<'_> =
-    Case { variant: "loopback", settings: &[], wait: Wait::Poll, pattern: Pattern::PingPong, payloads: &[(16, 1)] };
+    Case { variant: "loopback", settings: &[], wait: Wait::Poll, pattern: Pattern::Ping, payloads: &[(16, 1)] };
 
 #[test]
 fn loopback() {
@@ -16,7 +16,7 @@ fn loopback() {
 fn a_number_or_the_system_s_buffer_can_be_asked_for() {
     for settings in [[("buffer", "system")], [("buffer", "400000")]] {
         let case = Case { settings: &settings, payloads: &[(100_000, 3), (10, 3)], ..CASE };
-        testing::pingpong(&Udp, &case);
+        testing::ping(&Udp, &case);
     }
 }
 
@@ -90,7 +90,7 @@ fn packet(content: u8) -> Vec<u8> {
 /// others sent first, and its address.
 fn heard(address: &str, count: usize) -> (Vec<[UdpSocket; 2]>, PacketLink<Datagrams>, String) {
     let scratch = testing::Scratch::new();
-    let options = testing::options(&Udp, Role::Follower, &Case { pattern: Pattern::Channel, ..CASE }, &scratch);
+    let options = testing::options(&Udp, Role::Follower, &Case { pattern: Pattern::Publish, ..CASE }, &scratch);
     let local_address = Some(address.parse().unwrap());
     let mut node = Udp.open(&NodeOptions { publisher_count: count as u32, local_address, ..options }).unwrap();
     let mut link = node.link(&LinkOptions { index: 0, callback: None }).unwrap();

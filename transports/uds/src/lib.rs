@@ -31,7 +31,7 @@ impl System for Uds {
 
     fn description(&self) -> Description {
         let variant = |name, summary, path| Variant {
-            patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+            patterns: vec![Pattern::Ping, Pattern::Publish, Pattern::Call, Pattern::Throughput],
             interrupt: true,
             ..Variant::new(name, summary, path)
         };

@@ -19,7 +19,7 @@ fn seqpacket() {
 }
 
 fn case<'a>(variant: &'a str, settings: &'a [(&'a str, &'a str)]) -> Case<'a> {
-    Case { variant, settings, wait: Wait::Poll, pattern: Pattern::PingPong, payloads: &[(16, 1)] }
+    Case { variant, settings, wait: Wait::Poll, pattern: Pattern::Ping, payloads: &[(16, 1)] }
 }
 
 #[test]

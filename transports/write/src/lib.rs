@@ -163,7 +163,7 @@ mod tests {
         let text = std::fs::read_to_string(options.log_file()).unwrap();
         assert_eq!(text, format!("{}\n{}\n", "a".repeat(32), "b".repeat(16)));
         let refused = |options: NodeOptions| Write.open(&options).err().unwrap().status;
-        assert_eq!(refused(NodeOptions { pattern: Pattern::PingPong, ..options.clone() }), Status::Invalid);
+        assert_eq!(refused(NodeOptions { pattern: Pattern::Ping, ..options.clone() }), Status::Invalid);
         assert_eq!(refused(NodeOptions { role: Role::Follower, ..options.clone() }), Status::Invalid);
         assert_eq!(refused(NodeOptions { variant: "console".to_owned(), ..options }), Status::Invalid);
     }

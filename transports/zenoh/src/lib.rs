@@ -38,7 +38,7 @@ impl System for Zenoh {
     fn description(&self) -> Description {
         let variant = |name, summary, path| {
             let mut variant = Variant::new(name, summary, path);
-            variant.patterns = vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput];
+            variant.patterns = vec![Pattern::Ping, Pattern::Publish, Pattern::Call, Pattern::Throughput];
             variant.waits = vec![Wait::Callback, Wait::Block, Wait::Poll];
             variant.own_threads = true;
             variant.fan_out = true;
@@ -53,7 +53,7 @@ impl System for Zenoh {
         // Its watchdog reclaims the chunk of a message in flight if its threads are delayed too long.
         shared.lossy = true;
         let mut query = variant("query", "a query over a TCP link, and the reply to it", Path::Tcp);
-        query.patterns = vec![Pattern::PingPong, Pattern::Rpc];
+        query.patterns = vec![Pattern::Ping, Pattern::Call];
         query.fan_out = false;
         query.publishers = false;
         query.remote = true;

@@ -54,7 +54,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Chunks of a sender: one being written, the others in flight.
 fn chunks(pattern: Pattern) -> u64 {
     match pattern {
-        Pattern::Channel | Pattern::Throughput => 16,
+        Pattern::Publish | Pattern::Throughput => 16,
         _ => 4,
     }
 }

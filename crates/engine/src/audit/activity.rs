@@ -149,7 +149,7 @@ fn load(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let own = if observed.loads.is_empty() {
         String::new()
     } else {
-        format!("; --load used {}", percent(own_ns, duration_ns))
+        format!("; --background used {}", percent(own_ns, duration_ns))
     };
     let value = format!("others used {} of a CPU: {named}{own}", percent(others_ns, duration_ns));
     let share = if others_ns > BLUR_NS { share(others_ns, duration_ns) } else { 0.0 };

@@ -1,4 +1,4 @@
-//! Leader's loop of one client under pattern `rpc`: it calls, waits for the answer, and calls again.
+//! Leader's loop of one client under pattern `call`: it calls, waits for the answer, and calls again.
 
 use super::answers::{Answers, TripStep};
 use super::inbox::HandlerTurns;

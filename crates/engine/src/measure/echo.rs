@@ -1,4 +1,4 @@
-//! Follower's loop under `pingpong` and `rpc`.
+//! Follower's loop under `ping` and `call`.
 
 use super::setting::LoopSetting;
 use super::stamps::Stamps;

@@ -1,4 +1,4 @@
-//! Leader's loop of one topic under pattern `channel`: it sleeps until a message is due, stamps, and publishes.
+//! Leader's loop of one topic under pattern `publish`: it sleeps until a message is due, stamps, and publishes.
 //! The timetable is a type of the loop, so that nothing is decided per message.
 
 use super::setting::LoopSetting;

@@ -8,7 +8,7 @@ use crate::clock::Clock;
 
 /// Stamps of requests as they arrive at the follower.
 pub trait Stamps {
-    /// True if an answer names its request to the transport, as under `rpc`.
+    /// True if an answer names its request to the transport, as under `call`.
     const REPLIES: bool = false;
 
     /// Point in time, if it is kept.
@@ -63,7 +63,7 @@ impl Stamps for NoStamps {
     fn arrived(&mut self, _: u64, (): ()) {}
 }
 
-/// Stamps where answers name their requests, under `rpc`.
+/// Stamps where answers name their requests, under `call`.
 pub struct Requests<S>(pub S);
 
 impl<S: Stamps> Stamps for Requests<S> {

@@ -1,4 +1,4 @@
-//! Leader's loop under `pingpong`, by `poll` or `block`; calls of `rpc` are trips too.
+//! Leader's loop under `ping`, by `poll` or `block`; calls of `call` are trips too.
 
 use super::answers::{Answers, TripStep};
 use super::setting::LoopSetting;

@@ -6,7 +6,9 @@ use procfs::process::{MMapPath, Process, Stat, Task};
 use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
-use rustix::process::{Resource, Rlimit, getrlimit, set_parent_process_death_signal, setrlimit, test_kill_process};
+use rustix::process::{
+    Resource, Rlimit, getrlimit, kill_process_group, set_parent_process_death_signal, setrlimit, test_kill_process,
+};
 use std::collections::HashSet;
 use std::fs;
 use std::io;
@@ -114,6 +116,13 @@ pub fn process_cpu_ns(pid: u32) -> Option<u64> {
     // A preloaded library may step this clock, too.
     let [seconds, rest] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
     known.then_some(seconds.saturating_mul(1_000_000_000).saturating_add(rest))
+}
+
+/// Kills a child that is not reaped yet, and what it has started, if it leads a process group.
+pub(crate) fn kill_group(pid: u32) {
+    let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    // An error means that all of them have just ended.
+    let _ = group.map(|group| kill_process_group(group, Signal::KILL));
 }
 
 /// Sends a signal to a process, if its number certainly still belongs to it.

@@ -3,7 +3,7 @@
 use super::defaults::MOST_ATTEMPTS;
 use super::error::{PlanError, Problem};
 use super::machine::Machine;
-use super::{channel, load, real_time, rpc, topics};
+use super::{call, load, publish, real_time, topics};
 use thiserror::Error;
 use tripmeter_abi::Pattern;
 use tripmeter_model::count::MOST_COUNT;
@@ -132,10 +132,10 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
 
 fn workload_of(plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)> {
     let (pattern, workload, topology) = (sub.pattern, &sub.workload, &sub.workload.topology);
-    let numbers = channel::check(topology.topics, topology.publishers);
+    let numbers = publish::check(topology.topics, topology.publishers);
     let field = if matches!(numbers, Err(Problem::Topics { .. })) { "topics" } else { "publishers" };
     numbers.of(format!("workload.{field}"))?;
-    rpc::clients(topology.clients).of("workload.clients")?;
+    call::clients(topology.clients).of("workload.clients")?;
     followers(pattern, workload, plan.raw).of("workload.followers")?;
     workload.timeout_ns.map_or(Ok(()), |ns| loss_timeout(ns as f64 / 1e9)).of("workload.timeout_ns")?;
     let most_messages = workload.most_messages;
@@ -215,10 +215,10 @@ pub(super) fn followers(pattern: Pattern, workload: &Workload, raw: Raw) -> Resu
     match workload.followers() {
         1 => Ok(()),
         followers if followers == 0 || followers > most => Err(Problem::Followers { followers, most }),
-        followers if pattern == Pattern::Rpc => Err(Problem::FollowersOfCalls(followers)),
+        followers if pattern == Pattern::Call => Err(Problem::FollowersOfCalls(followers)),
         followers if workload.is_call() => Err(Problem::FollowersAtRate(followers)),
         _ if pattern == Pattern::Throughput => Ok(()),
-        followers if pattern == Pattern::Channel => match workload.publishers() {
+        followers if pattern == Pattern::Publish => match workload.publishers() {
             1 => Ok(()),
             publishers => Err(Problem::FollowersAndPublishers { followers, publishers }),
         },

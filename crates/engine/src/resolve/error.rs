@@ -93,7 +93,7 @@ pub enum Problem {
     )]
     FollowersAndPublishers { followers: u32, publishers: u32 },
     #[error(
-        "pattern 'rpc' has one follower, but {0} were requested; leave --followers out, or measure another pattern"
+        "pattern 'call' has one follower, but {0} were requested; leave --followers out, or measure another pattern"
     )]
     FollowersOfCalls(u32),
     #[error(
@@ -136,7 +136,7 @@ pub enum Problem {
     OneWayWithoutRaw,
     #[error(
         "`--raw eprosima` needs round trips one after the other, but none are measured; use `--raw samples`, or \
-         pattern 'pingpong' without a rate"
+         pattern 'ping' without a rate"
     )]
     NoRoundTrips,
     #[error("0 samples are too few; use 1 or more (-n)")]
@@ -159,7 +159,7 @@ pub enum Problem {
     #[error("--cpus lets the kernel choose from a list; leave out --cpus, or --leader-cpu and --follower-cpu")]
     CpusAndCpu,
     #[error(
-        "'--cpus' belongs to patterns 'channel', 'rpc' and 'log', not to '{0}'; use --leader-cpu and --follower-cpu"
+        "'--cpus' belongs to patterns 'publish', 'call' and 'log', not to '{0}'; use --leader-cpu and --follower-cpu"
     )]
     CpusOf(Pattern),
     #[error("cannot read which CPUs this process may use: {0}")]
@@ -220,12 +220,12 @@ pub enum Problem {
     #[error("it allows one publisher per topic, but {publishers} were requested; use one of {can}, or --publishers 1")]
     OnePublisher { publishers: u32, can: String },
     #[error(
-        "{played}: the pattern is 'channel' or 'rpc', a topic of each publisher or client, not '{pattern}'; choose one of \
+        "{played}: the pattern is 'publish' or 'call', a topic of each publisher or client, not '{pattern}'; choose one of \
          these"
     )]
     RecordingPattern { played: Played, pattern: Pattern },
     #[error(
-        "there are {topics} topics, but at most {most} can be clients; leave out --as-calls (pattern 'rpc'), or some of the \
+        "there are {topics} topics, but at most {most} can be clients; leave out --as-calls (pattern 'call'), or some of the \
          topics"
     )]
     RecordingClients { topics: usize, most: u32 },
@@ -266,7 +266,7 @@ pub enum Problem {
     RecordedOverLimit { topic: String, payload: u64, limit: u64, daemon: Option<String> },
     #[error("the largest messages are {payload} bytes, on topic '{topic}' (of {topics}): {error}")]
     RecordingRefused { topics: usize, topic: String, payload: u64, error: Box<RegistryError> },
-    #[error("pattern 'channel' always measures one-way latency; leave 'one_way' out")]
+    #[error("pattern 'publish' always measures one-way latency; leave 'one_way' out")]
     OneWayAlready,
     #[error(
         "one-way latency under throughput needs memory for each follower, and {followers} followers exceed the limit of \
@@ -345,7 +345,7 @@ pub enum Problem {
     NotAskedFor,
 }
 
-/// Phrase for some patterns: `pattern 'rpc'`, or `patterns …`.
+/// Phrase for some patterns: `pattern 'call'`, or `patterns …`.
 fn patterns(having: &[Pattern]) -> String {
     let named: Vec<String> = having.iter().map(|pattern| format!("'{pattern}'")).collect();
     match &named[..] {

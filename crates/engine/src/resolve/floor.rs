@@ -29,7 +29,7 @@ pub(super) fn add(planner: &mut Planner, made: &[ResolvedSubExperiment]) {
             others.filter(|other| other.transport.system == FLOOR).any(|other| {
                 let same_work = other.pattern == task.pattern && other.workload == task.workload;
                 let same_way = Some(other.wait) == task.wait && other.touch == task.touch;
-                let same_way = same_way && (other.sched, other.load) == (task.sched, task.load);
+                let same_way = same_way && (other.sched, other.background) == (task.sched, task.background);
                 same_work && same_way && other.payloads.contains(payload)
             })
         };
@@ -71,7 +71,7 @@ fn tasks(made: &[ResolvedSubExperiment]) -> Vec<PlannedTask> {
             wait: Some(one.wait),
             touch: one.touch,
             sched: one.sched,
-            load: one.load,
+            background: one.background,
         };
         let others = PlannedTask { payloads: Vec::new(), ..new.clone() };
         let is_same = |task: &mut PlannedTask| {

@@ -79,7 +79,7 @@ mod tests {
             ("touch", given(|common| common.touch = Some(Touch::Full))),
         ] {
             assert!(refused(&common).contains(flag), "{flag}");
-            assert!(check(&common, Pattern::PingPong).is_ok());
+            assert!(check(&common, Pattern::Ping).is_ok());
         }
         assert!(check(&Common::default(), Pattern::Log).is_ok());
     }

@@ -14,7 +14,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Problem> {
 }
 
 /// Builds `system_variant[_key-value...]_wait[_touch][_pattern][_mode | _bursts][_topics-n | _publishers-n |
-/// _recording | _topics][_clients-n][_followers-n][_sched][_load]`.
+/// _recording | _topics][_clients-n][_followers-n][_sched][_background]`.
 pub(super) fn default_name(sub_experiment: &SubExperiment, recording: Option<&Recording>) -> String {
     let transport = &sub_experiment.transport;
     let mut name = format!("{}_{}", transport.system, transport.variant);
@@ -25,7 +25,7 @@ pub(super) fn default_name(sub_experiment: &SubExperiment, recording: Option<&Re
     if sub_experiment.touch != Touch::None {
         name += &format!("_{}", sub_experiment.touch);
     }
-    if sub_experiment.pattern != Pattern::PingPong {
+    if sub_experiment.pattern != Pattern::Ping {
         name += &format!("_{}", sub_experiment.pattern);
     }
     let workload = &sub_experiment.workload;
@@ -50,13 +50,13 @@ pub(super) fn default_name(sub_experiment: &SubExperiment, recording: Option<&Re
     if !sub_experiment.sched.is_other() {
         name += &format!("_{}", sub_experiment.sched).replace(':', "-");
     }
-    name += &load_suffix(sub_experiment.load);
+    name += &background_suffix(sub_experiment.background);
     name.bytes().map(|byte| if is_name_byte(byte) { byte as char } else { '-' }).take(name::MOST_BYTES).collect()
 }
 
-/// Suffix of a name for a load, such as `_load-cpu-1-memory`; empty without a load.
-pub(super) fn load_suffix(load: BackgroundLoad) -> String {
-    if load.is_none() { String::new() } else { format!("_load-{load}").replace([':', ','], "-") }
+/// Suffix of a name for a background load, such as `_background-cpu-1-memory`; empty without one.
+pub(super) fn background_suffix(load: BackgroundLoad) -> String {
+    if load.is_none() { String::new() } else { format!("_background-{load}").replace([':', ','], "-") }
 }
 
 pub(super) fn check_names(sub_experiments: &[SubExperiment]) -> Result<(), PlanError> {

@@ -1,7 +1,7 @@
 //! Sub-experiments before a transport is chosen.
 
 use super::error::Problem;
-use super::{channel, check, log, rpc, workload};
+use super::{call, check, log, publish, workload};
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::{Common, WrittenSamplesAbove};
 use tripmeter_model::interference::{BackgroundLoad, Sched};
@@ -24,7 +24,7 @@ pub(super) struct PlannedTask {
     pub wait: Option<Wait>,
     pub touch: Touch,
     pub sched: Sched,
-    pub load: BackgroundLoad,
+    pub background: BackgroundLoad,
 }
 
 impl PlannedTask {
@@ -33,34 +33,37 @@ impl PlannedTask {
         above.map_or(self.samples, |above| above.samples)
     }
 
-    /// Tasks for each background load, and for each number of clients under `rpc`. `timeout_ns` is the one asked for. A
+    /// Tasks for each background load, and for each number of clients under `call`. `timeout_ns` is the one asked for. A
     /// recording of the plan replaces the messages.
     pub fn each(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
-        let loads = common.load.clone().unwrap_or_default();
+        let loads = common.background.clone().unwrap_or_default();
         if let Some(twice) = (1..loads.len()).find(|index| loads[..*index].contains(&loads[*index])) {
-            return Err(Problem::OfferTwice { flags: "--load", trial: twice + 1 });
+            return Err(Problem::OfferTwice { flags: "--background", trial: twice + 1 });
         }
         let tasks = Self::at_rest(common, plan, timeout_ns)?;
         let loads = if loads.is_empty() { vec![BackgroundLoad::default()] } else { loads };
-        Ok(loads.into_iter().flat_map(|load| tasks.iter().map(move |task| Self { load, ..task.clone() })).collect())
+        let under = |background| tasks.iter().map(move |task| Self { background, ..task.clone() });
+        Ok(loads.into_iter().flat_map(under).collect())
     }
 
     fn at_rest(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
         if let Some(recording) = &plan.recording {
-            let task = Self::of(&channel::with_recording(common, recording)?, plan.raw, timeout_ns)?;
-            let task = Self { workload: channel::playing(task.workload, recording), ..task };
+            let task = Self::of(&publish::with_recording(common, recording)?, plan.raw, timeout_ns)?;
+            let task = Self { workload: publish::playing(task.workload, recording), ..task };
             check::hosts(&plan.hosts, plan.raw, task.pattern, &task.workload, task.one_way)?;
             return Ok(vec![task]);
         }
-        let each: Vec<Self> =
-            rpc::each(common)?.iter().map(|common| Self::of(common, plan.raw, timeout_ns)).collect::<Result<_, _>>()?;
+        let each: Vec<Self> = call::each(common)?
+            .iter()
+            .map(|common| Self::of(common, plan.raw, timeout_ns))
+            .collect::<Result<_, _>>()?;
         each.iter()
             .try_for_each(|task| check::hosts(&plan.hosts, plan.raw, task.pattern, &task.workload, task.one_way))?;
         Ok(each)
     }
 
     fn of(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Self, Problem> {
-        let pattern = common.pattern.unwrap_or(Pattern::PingPong);
+        let pattern = common.pattern.unwrap_or(Pattern::Ping);
         log::check(common, pattern)?;
         let defaults = &facts(pattern).defaults;
         let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(defaults.payloads))?;
@@ -91,7 +94,7 @@ impl PlannedTask {
             wait: common.wait,
             touch: common.touch.unwrap_or_default(),
             sched: common.sched.unwrap_or_default(),
-            load: BackgroundLoad::default(),
+            background: BackgroundLoad::default(),
         })
     }
 }

@@ -168,15 +168,15 @@ fn one_way_is_for_every_pattern_with_a_follower() {
     let plan = |text: &str| {
         let mut systems = systems();
         for variant in systems.iter_mut().flat_map(|system| &mut system.description.variants) {
-            variant.patterns = vec![Pattern::PingPong, Pattern::Rpc, Pattern::Throughput];
+            variant.patterns = vec![Pattern::Ping, Pattern::Call, Pattern::Throughput];
         }
         plan_of(text, Unavailable::LeaveOut, systems)
     };
     for (keys, raw) in [
-        ("pattern = 'pingpong'", "samples"),
-        ("pattern = 'pingpong'\nrate = '1000'", "none"),
-        ("pattern = 'rpc'\nclients = '3'", "none"),
-        ("pattern = 'rpc'\nmode = 'fixed-freq'", "samples"),
+        ("pattern = 'ping'", "samples"),
+        ("pattern = 'ping'\nrate = '1000'", "none"),
+        ("pattern = 'call'\nclients = '3'", "none"),
+        ("pattern = 'call'\nmode = 'fixed-freq'", "samples"),
         ("pattern = 'throughput'", "none"),
     ] {
         let plan = plan(&format!("one_way = true\nraw = ['{raw}']\n{keys}\n{}", of(&["uds"]))).unwrap();
@@ -184,7 +184,7 @@ fn one_way_is_for_every_pattern_with_a_follower() {
         assert!(plan.sub_experiments.len() == 2 && plan.sub_experiments.iter().all(|one| one.one_way), "{keys}");
     }
     refuses(
-        &format!("one_way = true\npattern = 'channel'\n{}", of(&["uds"])),
+        &format!("one_way = true\npattern = 'publish'\n{}", of(&["uds"])),
         64,
         &["always measures one-way latency"],
     );
@@ -291,7 +291,7 @@ fn what_a_variant_cannot_do_is_refused_with_what_it_can() {
     let mut systems = systems();
     systems[1].description.variants[0].patterns = vec![Pattern::Log];
     let error = plan_of(&of(&["uds"]), Unavailable::LeaveOut, systems).unwrap_err().to_string();
-    assert!(error.contains("cannot carry pattern 'pingpong', only log"), "{error}");
+    assert!(error.contains("cannot carry pattern 'ping', only log"), "{error}");
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn loggers_are_planned_as_such_and_all_of_them_only_where_they_are_meant() {
     pathless[3].description.variants[0].path = Way::Other;
     let error = plan_of(&format!("pattern = 'log'\n{}", of(&["logger"])), Unavailable::LeaveOut, pathless).unwrap_err();
     assert!(error.to_string().contains("its path is 'other'"), "{error}");
-    refuses(&format!("pattern = 'log'\n{}", of(&["uds"])), 64, &["cannot carry pattern 'log', only pingpong"]);
+    refuses(&format!("pattern = 'log'\n{}", of(&["uds"])), 64, &["cannot carry pattern 'log', only ping"]);
 }
 
 #[test]
@@ -447,20 +447,20 @@ fn loops_that_poll_in_real_time_have_a_cpu_each() {
     // Processes with several loops, and loops without a CPU of their own.
     let refused = |more: &str| {
         let mut systems = systems();
-        systems[1].description.variants[0].patterns.extend([Pattern::Channel, Pattern::Rpc]);
+        systems[1].description.variants[0].patterns.extend([Pattern::Publish, Pattern::Call]);
         let text = format!("sched = 'fifo:1'\nwait = 'block'\nrate = '100'\n{more}\n{}", of(&["uds"]));
         let mut plan = plan_of(&text, Unavailable::LeaveOut, systems).unwrap();
         plan.sub_experiments[0].wait = Wait::Poll;
         real_time::takes_turns(&plan, &plan.sub_experiments[0]).err().map(|problem| problem.to_string())
     };
     assert!(
-        refused("pattern = 'channel'\ncpus = '0'")
+        refused("pattern = 'publish'\ncpus = '0'")
             .unwrap()
             .contains("2 polling loops under 'fifo:1' need a CPU each, but there are 1")
     );
-    assert!(refused("pattern = 'rpc'\nleader_cpu = 1\nclients = '2'").unwrap().contains("several share CPU 1"));
+    assert!(refused("pattern = 'call'\nleader_cpu = 1\nclients = '2'").unwrap().contains("several share CPU 1"));
     for apart in
-        ["pattern = 'channel'\ncpus = '0,1'", "pattern = 'channel'\ntopics = 2", "pattern = 'rpc'\nclients = '1'"]
+        ["pattern = 'publish'\ncpus = '0,1'", "pattern = 'publish'\ntopics = 2", "pattern = 'call'\nclients = '1'"]
     {
         assert_eq!(refused(apart), None, "{apart}");
     }
@@ -523,10 +523,10 @@ fn too_many_followers_or_those_that_cannot_be_reached_are_refused() {
     );
     refuses(&several(0, ""), 64, &["0 followers", "1 to 64", "--followers"]);
     refuses(&several(65, ""), 64, &["65 followers", "1 to 64", "--followers"]);
-    refuses(&several(2, "pattern = 'rpc'\n"), 64, &["'rpc' has one follower", "2 were requested"]);
+    refuses(&several(2, "pattern = 'call'\n"), 64, &["'call' has one follower", "2 were requested"]);
     refuses(&several(65, "pattern = 'throughput'\n"), 64, &["65 followers", "1 to 64", "--followers"]);
-    refuses(&several(513, "pattern = 'channel'\n"), 64, &["513 followers", "1 to 512", "--followers"]);
-    let both = "pattern = 'channel'\npublishers = 2\n";
+    refuses(&several(513, "pattern = 'publish'\n"), 64, &["513 followers", "1 to 512", "--followers"]);
+    let both = "pattern = 'publish'\npublishers = 2\n";
     refuses(&several(2, both), 64, &["2 followers and 2 publishers", "--followers or --publishers"]);
     refuses(&several(2, "raw = ['none']\n"), 64, &["2 followers", "--raw none"]);
     refuses(&several(2, "samples = 60_000_000\n"), 64, &["60000000 samples", "50000000"]);
@@ -561,14 +561,14 @@ fn recording() -> Recording {
 #[test]
 fn a_recording_is_published_by_topics_or_called_by_clients() {
     for (pattern, name) in
-        [("channel", "uds_datagram_block_channel_recording"), ("rpc", "uds_datagram_block_rpc_recording")]
+        [("publish", "uds_datagram_block_publish_recording"), ("call", "uds_datagram_block_call_recording")]
     {
         let text = format!("pattern = '{pattern}'\nfloor = false\n{}", of(&["uds"]));
         let mut experiment = Experiment::parse(&text).unwrap();
         experiment.recording = Some(recording());
         let mut systems = systems();
         systems.iter_mut().flat_map(|system| &mut system.description.variants).for_each(|variant| {
-            variant.patterns = vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc];
+            variant.patterns = vec![Pattern::Ping, Pattern::Publish, Pattern::Call];
         });
         let plan = resolve_on(&machine(), &experiment, "flags", Unavailable::LeaveOut, &registry_of(systems)).unwrap();
         let [planned] = &plan.sub_experiments[..] else { panic!("one was asked for") };
@@ -578,7 +578,7 @@ fn a_recording_is_published_by_topics_or_called_by_clients() {
         );
         let workload = &planned.workload;
         let kinds = (workload.is_publication(), workload.is_call());
-        assert_eq!(kinds, (pattern == "channel", pattern == "rpc"));
+        assert_eq!(kinds, (pattern == "publish", pattern == "call"));
         assert_eq!(workload.loads, [OfferedLoad::Recorded], "{pattern}");
         assert_eq!(workload.recorded.map(|all| (all.messages, all.duration_ns)), Some((3, 2_000_000)), "{pattern}");
         assert_eq!((planned.samples, planned.warmup), (3, 3));
@@ -588,9 +588,9 @@ fn a_recording_is_published_by_topics_or_called_by_clients() {
 #[test]
 fn bursts_and_rates_are_trials_of_one_plan() {
     let mut systems = systems();
-    systems[1].description.variants[0].patterns = vec![Pattern::PingPong, Pattern::Channel];
+    systems[1].description.variants[0].patterns = vec![Pattern::Ping, Pattern::Publish];
     let text = |pattern: &str| format!("pattern = '{pattern}'\nrate = '10'\ndemand = '4'\nrecovery_ms = '2.5'\n");
-    for pattern in ["pingpong", "channel"] {
+    for pattern in ["ping", "publish"] {
         let text = format!("{}floor = false\n{}", text(pattern), of(&["uds"]));
         let plan = plan_of(&text, Unavailable::LeaveOut, systems.clone()).unwrap();
         let loads: Vec<String> = plan.sub_experiments[0].workload.loads.iter().map(|load| load.to_string()).collect();
@@ -605,11 +605,11 @@ fn each_load_is_a_sub_experiment_of_its_own_with_a_floor_of_its_own() {
         let experiment = Experiment::parse(text).unwrap();
         resolve_on(&machine(), &experiment, "test", Unavailable::LeaveOut, &registry_of(systems())).unwrap()
     };
-    let text = "load = ['none', 'cpu:2,memory']\n[[sub_experiment]]\ntransport = 'uds'\n";
+    let text = "background = ['none', 'cpu:2,memory']\n[[sub_experiment]]\ntransport = 'uds'\n";
     let (plan, one, floor) = (resolved(text), "uds_datagram_poll", "floor_shm_ring_poll");
-    let loaded = |name: &str| format!("{name}_load-cpu-2-memory");
+    let loaded = |name: &str| format!("{name}_background-cpu-2-memory");
     assert_eq!(names(&plan), [one, &loaded(one), floor, &loaded(floor)]);
-    let loads: Vec<String> = plan.sub_experiments.iter().map(|sub| sub.load.to_string()).collect();
+    let loads: Vec<String> = plan.sub_experiments.iter().map(|sub| sub.background.to_string()).collect();
     assert_eq!(loads, ["none", "cpu:2,memory", "none", "cpu:2,memory"]);
     let named = resolved(&format!("floor = false\n{text}name = 'mine'\n"));
     assert_eq!(names(&named), ["mine", &loaded("mine")]);
@@ -620,13 +620,13 @@ fn each_number_of_clients_is_a_sub_experiment_of_its_own_with_a_floor_of_its_own
     let calling = |text: &str| {
         let mut systems = systems();
         for variant in systems.iter_mut().flat_map(|system| &mut system.description.variants) {
-            (variant.patterns, variant.waits) = (vec![Pattern::PingPong, Pattern::Rpc], Wait::ALL.to_vec());
+            (variant.patterns, variant.waits) = (vec![Pattern::Ping, Pattern::Call], Wait::ALL.to_vec());
         }
-        plan_of(&format!("pattern = 'rpc'\n{text}"), Unavailable::LeaveOut, systems)
+        plan_of(&format!("pattern = 'call'\n{text}"), Unavailable::LeaveOut, systems)
     };
     let plan = calling(&format!("clients = '1,4'\nmode = 'fixed-freq'\nrate = '10'\n{}", of(&["uds"]))).unwrap();
-    let one = "uds_datagram_block_rpc_fixed-freq";
-    let floor = "floor_shm_ring_block_rpc_fixed-freq";
+    let one = "uds_datagram_block_call_fixed-freq";
+    let floor = "floor_shm_ring_block_call_fixed-freq";
     assert_eq!(names(&plan), [one, &format!("{one}_clients-4"), floor, &format!("{floor}_clients-4")]);
     let links: Vec<u32> = plan.sub_experiments.iter().map(|planned| planned.workload.links()).collect();
     assert_eq!(links, [1, 4, 1, 4]);

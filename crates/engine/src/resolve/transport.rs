@@ -77,7 +77,7 @@ impl Planner<'_> {
             wait,
             touch: task.touch,
             sched: task.sched,
-            load: task.load,
+            background: task.background,
             payloads: task.payloads.clone(),
             samples: task.samples,
             samples_above: task.samples_above.clone(),

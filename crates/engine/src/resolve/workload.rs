@@ -1,8 +1,8 @@
 //! Workload of an experiment: each pattern has a constructor, and its own flags.
 
 use super::error::Problem;
-use super::{channel, load, rpc};
-use tripmeter_abi::Pattern::{self, Channel, Log, PingPong, Rpc, Throughput};
+use super::{call, load, publish};
+use tripmeter_abi::Pattern::{self, Call, Log, Ping, Publish, Throughput};
 use tripmeter_model::experiment::Common;
 use tripmeter_model::pattern::{Axis, LoadKind, PATTERNS, PatternFacts, TrialEnd, facts};
 use tripmeter_model::plan::Plan;
@@ -37,11 +37,11 @@ pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> 
         return Err(Problem::FlagOf { flag, pattern, having });
     }
     match pattern {
-        PingPong if rpc::pace(common).is_some() => rpc::round_trips(common, timeout_ns),
-        PingPong => Ok(Workload::default()),
+        Ping if call::pace(common).is_some() => call::round_trips(common, timeout_ns),
+        Ping => Ok(Workload::default()),
         Throughput => load::of(common),
-        Channel => channel::of(common),
-        Rpc => rpc::of(common, timeout_ns),
+        Publish => publish::of(common),
+        Call => call::of(common, timeout_ns),
         Log => Ok(Workload::lines()),
     }
 }
@@ -51,7 +51,7 @@ pub(super) fn default_warmup(workload: &Workload, pattern: Pattern, samples: u64
     let usual = Plan::default_warmup(samples);
     match pattern {
         Throughput => facts(pattern).defaults.warmup,
-        PingPong => {
+        Ping => {
             let slowest_hz = workload.loads.iter().filter_map(|load| load.hz()).fold(f64::INFINITY, f64::min);
             usual.min((slowest_hz as u64).max(1))
         }
@@ -71,26 +71,26 @@ mod tests {
 
     #[test]
     fn a_flag_of_other_patterns_is_refused_with_those_that_have_it() {
-        let error = refused(|common| common.duration_s = Some(1.0), PingPong);
+        let error = refused(|common| common.duration_s = Some(1.0), Ping);
         assert!(error.contains("duration_s") && error.contains("pattern = \"throughput\""), "{error}");
         let error = refused(|common| common.topics = Some(2), Throughput);
-        assert!(error.contains("topics") && error.contains("pattern = \"channel\""), "{error}");
-        let error = refused(|common| common.mode = Some(tripmeter_model::experiment::Mode::Bench), Channel);
-        assert!(error.contains("mode") && error.contains("pattern = \"rpc\""), "{error}");
-        let error = refused(|common| common.clients = Some("2".to_owned()), Channel);
-        assert!(error.contains("clients") && error.contains("pattern = \"rpc\""), "{error}");
+        assert!(error.contains("topics") && error.contains("pattern = \"publish\""), "{error}");
+        let error = refused(|common| common.mode = Some(tripmeter_model::experiment::Mode::Bench), Publish);
+        assert!(error.contains("mode") && error.contains("pattern = \"call\""), "{error}");
+        let error = refused(|common| common.clients = Some("2".to_owned()), Publish);
+        assert!(error.contains("clients") && error.contains("pattern = \"call\""), "{error}");
         let error = refused(|common| common.rate = Some("1000".to_owned()), Log);
-        for part in ["'log'", "'throughput'", "'pingpong'", "'channel'", "'rpc'"] {
+        for part in ["'log'", "'throughput'", "'ping'", "'publish'", "'call'"] {
             assert!(error.contains(part), "no {part} in {error}");
         }
         let error = refused(|common| common.demand = Some("4".to_owned()), Log);
-        assert!(error.contains("'demand'") && error.contains("'rpc'"), "{error}");
+        assert!(error.contains("'demand'") && error.contains("'call'"), "{error}");
     }
 
     #[test]
     fn round_trips_and_lines_follow_each_other() {
         let of = |pattern| of(&Common::default(), pattern, None).unwrap();
-        assert_eq!((of(PingPong), of(Log)), (Workload::default(), Workload::lines()));
+        assert_eq!((of(Ping), of(Log)), (Workload::default(), Workload::lines()));
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
             let (rate, demand) = (rate.map(str::to_owned), demand.map(str::to_owned));
             Common { rate, demand, ..Common::default() }
         };
-        for pattern in [PingPong, Throughput, Channel, Rpc] {
+        for pattern in [Ping, Throughput, Publish, Call] {
             for (common, is_burst) in [(common(Some("1000"), None), false), (common(None, Some("4")), true)] {
                 let workload = of(&common, pattern, None).unwrap();
                 assert_eq!((workload.loads.len(), workload.has_bursts()), (1, is_burst), "{pattern}");

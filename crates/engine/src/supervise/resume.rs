@@ -245,7 +245,7 @@ mod tests {
     fn begun(results: &[(u32, &str, &str)]) -> Begun {
         let side = |name: &str| {
             serde_json::json!({
-                "name": name, "title": name, "transport": { "system": "inmem", "variant": "queue", "given": {}, "settings": {} }, "pattern": "pingpong",
+                "name": name, "title": name, "transport": { "system": "inmem", "variant": "queue", "given": {}, "settings": {} }, "pattern": "ping",
                 "wait": "poll", "touch": "none", "payloads": [1024], "samples": 20, "warmup": 0, "time_cap_ns": null,
                 "added_as_floor": false,
             })

@@ -1,11 +1,11 @@
 //! One sub-experiment: its processes, their reports, and their end.
 
 use super::access;
+use super::background::RunningBackground;
 use super::cpu_time::CpuTimeWatch;
 use super::cpu_wait::CpuWait;
 use super::error::RunError;
 use super::event::Event;
-use super::load::RunningLoad;
 use super::longest::{longest_pause, longest_payload, writing_time};
 use super::movement::Movement;
 use super::planned_job::{is_same_process, job, planned_cpus, variant};
@@ -209,7 +209,7 @@ struct ProcessGroup {
     /// Bytes of `trials.jsonl` before its last line.
     trials_bytes: u64,
     /// Background load, from the first payload on.
-    load: Option<RunningLoad>,
+    background: Option<RunningBackground>,
     /// CPU time of the leader, under pattern `log`.
     cpu_time: Option<CpuTimeWatch>,
     part: Part,
@@ -280,7 +280,7 @@ impl ProcessGroup {
             again: false,
             replaced: None,
             trials_bytes: 0,
-            load: None,
+            background: None,
             cpu_time,
             part: part.clone(),
             is_growing: false,
@@ -537,13 +537,18 @@ impl ProcessGroup {
 
     /// Starts the load if it does not run yet, and takes its reading when a payload begins or ends.
     fn mark_load(&mut self, run: &Run<'_>, begins: bool) -> Result<(), String> {
-        let load = match &mut self.load {
+        let load = match &mut self.background {
             Some(load) => load,
             none => {
                 let payloads = u32::try_from(self.plan.payloads.len()).unwrap_or(u32::MAX);
                 let each = longest_payload(run.plan, &self.plan).saturating_add(2 * writing_time(&self.plan));
                 let limit = each.saturating_mul(payloads);
-                none.insert(RunningLoad::start(&run.options.tripmeter, self.plan.load, limit, self.log.file())?)
+                none.insert(RunningBackground::start(
+                    &run.options.tripmeter,
+                    self.plan.background,
+                    limit,
+                    self.log.file(),
+                )?)
             }
         };
         if begins { load.begin() } else { load.end() }
@@ -554,7 +559,7 @@ impl ProcessGroup {
         // A payload may end without a progress report.
         self.part.close();
         self.note_log(&mut cell);
-        self.load.iter().for_each(|load| load.put(&mut cell));
+        self.background.iter().for_each(|load| load.put(&mut cell));
         let attempts = run.plan.attempts.max(1) as usize;
         let (cells, planned) = (&mut run.current().cells, self.plan.payloads.len());
         let replaced = if std::mem::replace(&mut self.again, again) { cells.pop() } else { self.replaced.take() };
@@ -640,7 +645,7 @@ impl ProcessGroup {
         let leader_hung = self.leader.end(patience);
         // Followers end in parallel: while one is waited for, the others end too.
         let hung: Vec<bool> = self.followers.iter_mut().map(|follower| follower.end(patience)).collect();
-        if let Some(load) = self.load.take() {
+        if let Some(load) = self.background.take() {
             run.add_process(load.finish());
         }
         if let Some(meeting) = &mut run.meeting {

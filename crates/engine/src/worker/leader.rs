@@ -186,7 +186,7 @@ impl Leader {
 
     /// Has the supervisor take a reading of the load, if there is one, when a payload begins or ends.
     pub(super) fn mark_load(&mut self, begins: bool) -> Result<()> {
-        if self.job.sub_experiment.load.is_none() {
+        if self.job.sub_experiment.background.is_none() {
             return Ok(());
         }
         self.controls.report(&FromLeader::LoadMark { begins });

@@ -145,7 +145,7 @@ fn cell(
 fn finish_cell(leader: &mut Leader, mut cell: PayloadResult, ending: Option<Error>) -> Result<()> {
     let time_cap = leader.job.sub_experiment.time_cap_ns.map(Duration::from_nanos);
     // A background load changes the probe, as it is meant to.
-    let attempts = if leader.job.sub_experiment.load.is_none() { leader.job.attempts } else { 1 };
+    let attempts = if leader.job.sub_experiment.background.is_none() { leader.job.attempts } else { 1 };
     let bounds = Bounds { time_cap, attempts };
     cell.unfinished = ending.is_some();
     let again = leader.attempts.judge(&mut cell, leader.has_handover(), ending.as_ref(), bounds);

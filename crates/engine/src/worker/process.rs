@@ -3,7 +3,7 @@
 use super::error::{Error, Result};
 use super::patience::ANSWER_TIMEOUT;
 use super::start::{BuiltIn, connect};
-use super::{access, lead, load, relay, serve};
+use super::{access, background, lead, relay, serve};
 use crate::audit;
 use crate::channel::{receive, send};
 use crate::os::{self, Whose};
@@ -23,7 +23,7 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
         Ok(Some(ToWorker::Lead(job))) => lead::lead(*job, stream, built_in),
         Ok(Some(ToWorker::Follow(part))) => follow(&part, stream, built_in),
         Ok(Some(ToWorker::Relay(part))) => relay::relay(&part, stream),
-        Ok(Some(ToWorker::Load(part))) => load::load(&part, stream),
+        Ok(Some(ToWorker::Background(part))) => background::load(&part, stream),
         Ok(Some(ToWorker::AttemptAccess(attempt))) => access::attempt_access(&attempt, stream, built_in),
         Ok(Some(ToWorker::Stop | ToWorker::Continue | ToWorker::AccessAttempted(_)) | None) => Ok(()),
         Err(error) => Err(Error::of("no part was given", error)),

@@ -52,7 +52,7 @@ fn state(status: &str, payloads: u32) -> SubExperimentResult {
 #[test]
 fn the_last_line_of_a_payload_counts_and_one_that_is_cut_off_does_not() {
     let text = [line(1, 64, 1), line(1, 128, 2), line(2, 64, 9), line(1, 64, 3)].concat() + "{\"kind\": \"trial\", ";
-    let there = folder("2.7", &text);
+    let there = folder("3.7", &text);
     let read = read(there.path(), |text| text.into()).unwrap();
     let cells: Vec<_> = read.sub_experiments[0].cells.iter().map(|cell| (cell.payload_bytes, cell.samples)).collect();
     assert_eq!(cells, [(64, 3), (128, 2)]);
@@ -101,7 +101,7 @@ fn other_major_versions_and_wrong_lines_are_refused() {
         let there = folder(version, trials);
         read(there.path(), |text| text.into()).unwrap_err().to_string()
     };
-    assert!(refused("3.0", "").contains("manifest.json' has schema version 3.0, this tripmeter reads 2.1"));
+    assert!(refused("4.0", "").contains("manifest.json' has schema version 4.0, this tripmeter reads 3.0"));
     let text = line(1, 64, 1) + "{}\n";
     assert!(
         refused("2.0", &text).contains("trials.jsonl' cannot be read: line 4, column 2: the key 'kind' is missing")

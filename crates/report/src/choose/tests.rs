@@ -28,7 +28,7 @@ fn rounds(rounds: u32, systems: &[(&str, f64)], mut factor: impl FnMut(u32, u32)
     manifest.plan.rounds = rounds;
     for (name, _) in systems {
         let plan = add(&mut manifest, name, &format!("{name}/one"), &[1024]);
-        (plan.pattern, plan.workload) = (Pattern::Channel, Workload::publications(vec![LOAD], 1, 1));
+        (plan.pattern, plan.workload) = (Pattern::Publish, Workload::publications(vec![LOAD], 1, 1));
     }
     for round in 1..=rounds {
         for (place, (name, median)) in (0..).zip(systems) {

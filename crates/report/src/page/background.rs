@@ -105,7 +105,7 @@ fn plan(manifest: &Manifest) -> Vec<(String, String)> {
         ("wait", all(&|sub| sub.wait.to_string())),
         ("touch", all(&|sub| sub.touch.to_string())),
         ("scheduling", all(&|sub| sub.sched.to_string())),
-        ("load", all(&|sub| sub.load.to_string())),
+        ("background load", all(&|sub| sub.background.to_string())),
         ("CPU of the leader", cpu(plan.leader_cpu)),
         ("CPU of the follower", cpu(plan.follower_cpu)),
         ("seed", plan.seed.to_string()),

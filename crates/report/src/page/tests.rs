@@ -69,7 +69,7 @@ const SLOW: [f64; 8] = [2000.0, 2010.0, 1990.0, 2005.0, 1995.0, 2002.0, 2001.0, 
 fn the_page_of_a_quick_run_answers_on_its_first_lines() {
     let document = page_of_one(&kept("quick"));
     let expected = "\
-9 sub-experiments (pingpong), 3 payloads from 1k to 1M, 1 round. rtt_half: half of a round trip, which published tables \
+9 sub-experiments (ping), 3 payloads from 1k to 1M, 1 round. rtt_half: half of a round trip, which published tables \
 call latency.
 The floor is not counted. At 1k, iceoryx2/publish-subscribe was fastest with a median of 0.516 µs (rtt_half); the next is iceoryx/shm, \
 ×1.53 (one round, no interval). At 1M, iceoryx2/publish-subscribe was fastest with a median of 0.521 µs (rtt_half); the next is \

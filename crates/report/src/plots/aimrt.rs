@@ -1,4 +1,4 @@
-//! Plots as AimRT publishes them, for results of patterns `channel`, `rpc` and `log`: average latency over payloads, topics
+//! Plots as AimRT publishes them, for results of patterns `publish`, `call` and `log`: average latency over payloads, topics
 //! or clients, and calls per second over payloads.
 //!
 //! Figures are as in the table `aimrt`. Each plot has one rate, mode, and number of topics or clients, unless that number
@@ -33,7 +33,7 @@ pub fn charts(results: &[NamedResults<'_>]) -> Document {
     for (folder, one) in results.iter().enumerate() {
         let side = MeasuredSide::new(one);
         let rows = |pattern| TableRow::rows(&side, move |plan| plan.pattern == pattern);
-        let calls = rows(Pattern::Rpc);
+        let calls = rows(Pattern::Call);
         figures[0].extend(publish::rows(&side).iter().map(|row| of_channel(folder, row)));
         figures[1].extend(calls.iter().map(|row| of_rpc(folder, row)));
         figures[2].extend(calls.iter().filter_map(|row| queries(folder, row)));

@@ -6,7 +6,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`addresses`] | plots of any figure, over payloads and over experiments |
-//! | [`aimrt`] | the plots that AimRT publishes: averages and rates of patterns `channel`, `rpc` and `log` |
+//! | [`aimrt`] | the plots that AimRT publishes: averages and rates of patterns `publish`, `call` and `log` |
 //! | [`eprosima`] | the plots of eProsima's scripts, with their file names |
 //! | [`chart`] | what a chart is made of |
 //! | [`distribution`] | the histogram and the series of the samples of one payload |

@@ -29,7 +29,7 @@ const FLOOR_HELP: &str =
 /// True if one can be the floor of the other: the same pattern, loads, wait and touch.
 pub(super) fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
     (one.pattern, &one.workload.loads) == (other.pattern, &other.workload.loads)
-        && (one.wait, one.touch, one.sched, one.load) == (other.wait, other.touch, other.sched, other.load)
+        && (one.wait, one.touch, one.sched, one.background) == (other.wait, other.touch, other.sched, other.background)
 }
 
 pub(super) struct ScreenPage<'a> {
@@ -103,7 +103,7 @@ impl<'a> ScreenPage<'a> {
         };
         // Lines that missed every rate come last, the fastest first, too.
         lines.sort_by(|a, b| level(a).partial_cmp(&level(b)).expect("a level is a number"));
-        let is_compared = pattern == Pattern::PingPong || lines.iter().any(|line| self.is_floor(*line));
+        let is_compared = pattern == Pattern::Ping || lines.iter().any(|line| self.is_floor(*line));
         let distances: Vec<Option<f64>> =
             lines.iter().map(|line| self.distance(*line, &payloads, shown.figure).filter(|_| is_compared)).collect();
         let has_floor = distances.iter().any(Option::is_some) || lines.iter().any(|line| self.is_floor(*line));
@@ -143,9 +143,7 @@ impl<'a> ScreenPage<'a> {
         });
         let mut title = self.title(pattern, &lines, &payloads, count);
         let load = self.load(lines[0]);
-        if load != OfferedLoad::Closed
-            && pattern == Pattern::PingPong
-            && lines.iter().all(|line| self.load(*line) == load)
+        if load != OfferedLoad::Closed && pattern == Pattern::Ping && lines.iter().all(|line| self.load(*line) == load)
         {
             title += &format!(", {}", load_text(load));
         }

@@ -109,7 +109,7 @@ mod tests {
         for line in [
             "all topics",
             "µs, one way, since due p50 p99",
-            "channel, topic by topic",
+            "publish, topic by topic",
             "uds/stream (all) 60.0 120 800",
             "/imu 60.0 120 400",
             "/switch 60.0 120 400",

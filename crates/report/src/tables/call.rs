@@ -1,4 +1,4 @@
-//! The tables of calls, pattern `rpc` and round trips at a rate: whole round trips, and how many succeeded per second.
+//! The tables of calls, pattern `call` and round trips at a rate: whole round trips, and how many succeeded per second.
 
 use super::columns::{self, LATENCIES};
 use super::description::{MadeTable, PatternTable, TableOf};
@@ -17,14 +17,14 @@ use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::workload::Workload;
 
 pub const AT_A_RATE: PatternTable = PatternTable {
-    is_of: |sub| sub.pattern == Pattern::PingPong && sub.workload.is_call(),
+    is_of: |sub| sub.pattern == Pattern::Ping && sub.workload.is_call(),
     what: ", at a rate",
     figure: Some(latency_of_calls),
     make: |title, side| MadeTable::new(table(title, &rows(side, AT_A_RATE.is_of)), Vec::new()),
 };
 /// Its notes are on round trips at a rate, too: payload by payload.
 pub const TABLE: PatternTable = PatternTable {
-    is_of: |sub| sub.pattern == Pattern::Rpc,
+    is_of: |sub| sub.pattern == Pattern::Call,
     what: "",
     figure: Some(latency_of_calls),
     make: |title, side| {
@@ -131,7 +131,7 @@ mod tests {
         add_calls(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
         let text = all(&manifest);
         let lines = squeezed(&text);
-        assert!(text.starts_with("All transports, pattern rpc\n"), "{text}");
+        assert!(text.starts_with("All transports, pattern call\n"), "{text}");
         for line in [
             "uds/stream poll none 1k 1 bench - - 9877 service 11.000 10.000 15.000 20.000 30.000 100.000 0 0 ",
             "uds/stream poll none 1k 4 fixed-freq 1000 1000 9877 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0 ",
@@ -278,7 +278,7 @@ mod tests {
     fn round_trips_at_a_rate_are_messages() {
         let mut manifest = fixture::manifest();
         add_calls(&mut manifest, "paced", "udp/loopback", Mode::FixedFreq, 1);
-        manifest.plan.sub_experiments[0].pattern = Pattern::PingPong;
+        manifest.plan.sub_experiments[0].pattern = Pattern::Ping;
         let trial = trial_of(&mut manifest, 0);
         miss_rate(trial, 123.0);
         put(trial, &[(Figure::TimedOut, 10.0), (Figure::Late, 4.0), (Figure::OneWayMissing, 3.0)]);

@@ -11,7 +11,7 @@ use tripmeter_model::metric::{At, Stream};
 
 /// Its notes are made with those on round trips with one follower.
 pub const TABLE: PatternTable = PatternTable {
-    is_of: |sub| sub.pattern == Pattern::PingPong && sub.workload.is_fan_out(),
+    is_of: |sub| sub.pattern == Pattern::Ping && sub.workload.is_fan_out(),
     what: ", several followers",
     figure: Some(|_| Figure::RttHalf),
     make,
@@ -95,7 +95,7 @@ mod tests {
         put_times(trial, &Stream::last(), Figure::OneWay, (10_000, 600.0));
         fixture::put(trial, &[(Figure::Lost, 2.0)]);
         let expected = "\
-All transports, pattern pingpong, several followers
+All transports, pattern ping, several followers
 
 transport wait  touch payload     n latency         median   p99    max     over         lost path
                       [bytes]                         [µs]  [µs]   [µs] handover          [n] proof

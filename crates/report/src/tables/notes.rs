@@ -190,7 +190,7 @@ pub fn of_publications(row: &TableRow<'_>) -> Vec<Note> {
 
 pub fn of_calls(row: &TableRow<'_>) -> Vec<Note> {
     // Round trips at a rate are calls of one client, and called what they are.
-    let is_round_trips = row.sub.planned.pattern == Pattern::PingPong;
+    let is_round_trips = row.sub.planned.pattern == Pattern::Ping;
     let place = match row.load() {
         OfferedLoad::Closed => format!("{} {}", row.sub.planned.name, row.at_size()),
         _ => row.name(),

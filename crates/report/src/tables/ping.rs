@@ -1,4 +1,4 @@
-//! The table of round trips, pattern `pingpong` with one follower, with their distance from the floor.
+//! The table of round trips, pattern `ping` with one follower, with their distance from the floor.
 
 use super::columns::{self, TRIP_CHARS};
 use super::description::{MadeTable, PatternTable, TableOf};
@@ -85,7 +85,7 @@ fn distance(line: &TimedLine<'_, Option<Row>>) -> Cell {
 /// True if two differ in their transport alone.
 fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
     one.workload.reply == other.workload.reply
-        && (one.wait, one.touch, one.sched, one.load) == (other.wait, other.touch, other.sched, other.load)
+        && (one.wait, one.touch, one.sched, one.background) == (other.wait, other.touch, other.sched, other.background)
 }
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
         result(&mut manifest, "uds_stream", 1, &[(1024, 5000.0), (65536, 20_000.0)]);
         result(&mut manifest, "shm", 1, &[(1024, 200.0), (65536, 250.0)]);
         let expected = "\
-All transports, pattern pingpong
+All transports, pattern ping
 
 transport  wait touch payload     n rtt_half rtt_half rtt_half    rtt    from lost path
                       [bytes]         median      p99      max median   floor  [n] proof

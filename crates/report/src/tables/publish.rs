@@ -1,4 +1,4 @@
-//! The table of pattern `channel`: one-way latencies at a fixed rate, from the intended and from the actual sending.
+//! The table of pattern `publish`: one-way latencies at a fixed rate, from the intended and from the actual sending.
 
 use super::columns;
 use super::description::{MadeTable, PatternTable, TableOf};
@@ -12,7 +12,7 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::workload::Workload;
 
 pub const TABLE: PatternTable =
-    PatternTable { is_of: |sub| sub.pattern == Pattern::Channel, what: "", figure: Some(|_| Figure::Response), make };
+    PatternTable { is_of: |sub| sub.pattern == Pattern::Publish, what: "", figure: Some(|_| Figure::Response), make };
 
 const RATE_HELP: &str = "messages per second offered to each publisher on each topic";
 const ACHIEVED_HELP: &str = "messages per second that each publisher sent on each topic; !: the rate was missed";
@@ -83,7 +83,7 @@ mod tests {
     fn both_times_and_both_sides_of_each_rate() {
         let text = all(&published("uds/stream", &[1000.0, 50.0]));
         let lines = squeezed(&text);
-        assert!(text.starts_with("All transports, pattern channel\n"), "{text}");
+        assert!(text.starts_with("All transports, pattern publish\n"), "{text}");
         for line in [
             "uds/stream poll none 1k 4 1 1000 1000 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0/0 ",
             "uds/stream poll none 1k 4 1 50.0 50.0 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0/0 ",

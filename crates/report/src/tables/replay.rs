@@ -99,7 +99,7 @@ mod tests {
         for help in [TOPIC_HELP, RATE_HELP, TIME_HELP, "below figures: 95 % intervals"] {
             assert!(all_in_one.contains(help), "{help}\n{text}");
         }
-        assert!(!text.contains("pattern channel\n"), "{text}");
+        assert!(!text.contains("pattern publish\n"), "{text}");
         let document = crate::all(&manifest);
         let Some(Block::Table(table)) = document.blocks.first() else { panic!("{document:?}") };
         let csv = render::csv(table);
@@ -176,6 +176,6 @@ mod tests {
         ] {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
-        assert!(!text.contains("pattern rpc\n"), "{text}");
+        assert!(!text.contains("pattern call\n"), "{text}");
     }
 }

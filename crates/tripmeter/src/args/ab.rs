@@ -153,7 +153,7 @@ pub enum AbPattern {
     Call,
     Throughput,
     Replay,
-    Logger,
+    Log,
 }
 
 const PATTERNS: [(&str, AbPattern); 6] = [
@@ -162,11 +162,11 @@ const PATTERNS: [(&str, AbPattern); 6] = [
     ("call", AbPattern::Call),
     ("throughput", AbPattern::Throughput),
     ("replay", AbPattern::Replay),
-    ("logger", AbPattern::Logger),
+    ("log", AbPattern::Log),
 ];
 
-/// Names of patterns in results and other documents.
-const ALIASES: [(&str, &str); 4] = [("pingpong", "ping"), ("channel", "publish"), ("rpc", "call"), ("log", "logger")];
+/// Names of patterns in older files.
+const ALIASES: [(&str, &str); 4] = [("pingpong", "ping"), ("channel", "publish"), ("rpc", "call"), ("logger", "log")];
 
 impl AbWorkloadArgs {
     pub fn command(&self) -> AbPattern {
@@ -176,13 +176,13 @@ impl AbWorkloadArgs {
     /// Workload from the flags; those that the command lacks are refused when the plan is made.
     pub fn common(&self) -> Common {
         let pattern = match self.command() {
-            AbPattern::Ping => Pattern::PingPong,
-            AbPattern::Publish | AbPattern::Replay => Pattern::Channel,
-            AbPattern::Call => Pattern::Rpc,
+            AbPattern::Ping => Pattern::Ping,
+            AbPattern::Publish | AbPattern::Replay => Pattern::Publish,
+            AbPattern::Call => Pattern::Call,
             AbPattern::Throughput => Pattern::Throughput,
-            AbPattern::Logger => Pattern::Log,
+            AbPattern::Log => Pattern::Log,
         };
-        let is_paced_call = pattern == Pattern::Rpc && self.rate.is_some();
+        let is_paced_call = pattern == Pattern::Call && self.rate.is_some();
         Common {
             pattern: Some(pattern),
             rate: self.rate.clone(),

@@ -86,7 +86,7 @@ impl ChooseArgs {
     /// Experiment of the workload over the transports; `samples` is the number of messages per round.
     pub fn experiment(&self, samples: u64) -> ExperimentArgs {
         let common = Common {
-            pattern: Some(Pattern::Channel),
+            pattern: Some(Pattern::Publish),
             rate: self.rate.map(|rate| rate.to_string()),
             followers: self.subscribers,
             ..Common::default()

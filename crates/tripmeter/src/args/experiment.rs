@@ -1,8 +1,8 @@
 //! Experiment requested by the flags of a measuring command.
 
 use super::measure::{
-    AllowedArgs, BurstArgs, CallArgs, LoggerArgs, MeasuringArgs, PingArgs, PublishArgs, ReplayArgs, RunArgs,
-    RunningArgs, ThroughputArgs, TransportArgs,
+    AllowedArgs, BurstArgs, CallArgs, LogArgs, MeasuringArgs, PingArgs, PublishArgs, ReplayArgs, RunArgs, RunningArgs,
+    ThroughputArgs, TransportArgs,
 };
 use crate::recording::files::is_recording;
 use std::path::PathBuf;
@@ -93,7 +93,7 @@ impl PingArgs {
         let common = Common {
             followers: self.followers,
             one_way: self.one_way.then_some(true),
-            ..paced(Pattern::PingPong, &self.rate, &self.bursts)
+            ..paced(Pattern::Ping, &self.rate, &self.bursts)
         };
         ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running)
     }
@@ -106,7 +106,7 @@ impl PublishArgs {
             publishers: self.publishers,
             followers: self.followers,
             duration_s: self.duration,
-            ..paced(Pattern::Channel, &self.rate, &self.bursts)
+            ..paced(Pattern::Publish, &self.rate, &self.bursts)
         };
         let (cpus, topics) = (self.cpus.cpus.clone(), self.topic.clone());
         ExperimentArgs { cpus, topics, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
@@ -120,7 +120,7 @@ impl CallArgs {
             clients: self.clients.clone(),
             one_way: self.one_way.then_some(true),
             mode: is_paced.then_some(Mode::FixedFreq),
-            ..paced(Pattern::Rpc, &self.rate, &self.bursts)
+            ..paced(Pattern::Call, &self.rate, &self.bursts)
         };
         let cpus = self.cpus.cpus.clone();
         ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
@@ -143,7 +143,7 @@ impl ThroughputArgs {
 impl ReplayArgs {
     pub fn experiment(&self) -> ExperimentArgs {
         let common = Common {
-            pattern: Some(if self.as_calls { Pattern::Rpc } else { Pattern::Channel }),
+            pattern: Some(if self.as_calls { Pattern::Call } else { Pattern::Publish }),
             one_way: self.one_way.then_some(true),
             followers: self.followers,
             ..Common::default()
@@ -160,7 +160,7 @@ impl ReplayArgs {
     }
 }
 
-impl LoggerArgs {
+impl LogArgs {
     pub fn experiment(&self) -> ExperimentArgs {
         let common = Common { pattern: Some(Pattern::Log), ..Common::default() };
         let cpus = self.cpus.cpus.clone();

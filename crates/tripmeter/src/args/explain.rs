@@ -78,7 +78,7 @@ impl ExplainArgs {
         };
         ExperimentArgs {
             transports: self.names.clone(),
-            common: Common { pattern: Some(Pattern::PingPong), ..Common::default() },
+            common: Common { pattern: Some(Pattern::Ping), ..Common::default() },
             measuring,
             no_floor: self.no_floor,
             ..ExperimentArgs::default()

@@ -33,7 +33,7 @@ const MEASURING: [&str; 22] = [
     "wait",
     "touch",
     "sched",
-    "load",
+    "background",
     "warmup",
     "time_cap",
     "loss_timeout",
@@ -141,7 +141,7 @@ pub struct PingArgs {
     pub running: RunningArgs,
 }
 
-/// Measure one-way latency at a fixed rate (pattern channel)
+/// Measure one-way latency at a fixed rate
 #[derive(Args)]
 #[command(after_help = examples!("tripmeter publish uds shm --topics 4 --rate 1000" "tripmeter publish shm --followers 8"))]
 #[command(after_long_help = with_codes(examples!(
@@ -188,7 +188,7 @@ pub struct PublishArgs {
     pub running: RunningArgs,
 }
 
-/// Measure calls: a request and its answer (pattern rpc)
+/// Measure calls: a request and its answer
 #[derive(Args)]
 #[command(after_help = examples!("tripmeter call uds tcp --clients 1,4,8" "tripmeter call grpc --rate 1000"))]
 #[command(after_long_help = with_codes(examples!(
@@ -320,12 +320,12 @@ pub struct ReplayArgs {
 /// Measure the calls of a logger, and count its lines
 #[derive(Args)]
 #[command(mut_args = |argument| hidden(argument, &["touch"]))]
-#[command(after_help = examples!("tripmeter logger" "tripmeter logger spdlog 'write/*' --payloads 32..8k"))]
+#[command(after_help = examples!("tripmeter log" "tripmeter log spdlog 'write/*' --payloads 32..8k"))]
 #[command(after_long_help = with_codes(examples!(
-    "tripmeter logger"
-    "tripmeter logger spdlog 'write/*' --payloads 32..8k -n 1000"
+    "tripmeter log"
+    "tripmeter log spdlog 'write/*' --payloads 32..8k -n 1000"
 )))]
-pub struct LoggerArgs {
+pub struct LogArgs {
     #[command(flatten)]
     pub transports: TransportArgs,
     #[command(flatten)]
@@ -439,9 +439,9 @@ pub struct MeasuringArgs {
     pub sched: Option<Sched>,
     /// Disturb the measurement by load: cpu:N (N busy threads), memory, network, several by comma; or none
     ///
-    /// Each --load makes its own sub-experiment: `--load none --load cpu:1` compares rest and load.
-    #[arg(long, value_name = "LIST", hide_short_help = true)]
-    pub load: Vec<BackgroundLoad>,
+    /// Each --background makes its own sub-experiment: `--background none --background cpu:1` compares load and rest.
+    #[arg(long, alias = "load", value_name = "LIST", hide_short_help = true)]
+    pub background: Vec<BackgroundLoad>,
     /// Uncounted messages before the samples [default: 1000 or a tenth of the samples, whichever is less]
     #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
     pub warmup: Option<u64>,

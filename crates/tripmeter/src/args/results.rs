@@ -141,7 +141,7 @@ rtt_half or response; the payload or sub-experiment ends it:
   ..._ratio_BYTES       where do two folders, or both sides of `ab`, differ?
   ..._cost_BYTES        what does speed cost in CPU time?
   loss, verdicts        what was lost; folders against the first
-and for patterns channel, rpc and log, as AimRT publishes them:
+and for patterns publish, call and log, as AimRT publishes them:
   channel_latency_by_size...     average one-way latency (service time) over payloads
   channel_latency_by_topics...   the same over numbers of topics
   rpc_latency_by_size...         average round trip (service time) over payloads

@@ -197,7 +197,7 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> R
         let (Some(mut sub), None) = (found.next(), found.next()) else {
             let text = format!(
                 "'{written}' matches several transports or loads, but a side must be one; name its variant, and one \
-                 --load"
+                 --background"
             );
             return Err(CliError::new(exit::USAGE, text));
         };

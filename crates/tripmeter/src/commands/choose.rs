@@ -28,8 +28,8 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     if args.measuring.payloads.is_some() {
         return Err(CliError::new(exit::USAGE, "--payloads does not apply here; give one size with --payload"));
     }
-    if args.measuring.load.len() > 1 {
-        return Err(CliError::new(exit::USAGE, "choose compares transports under one load; give --load once"));
+    if args.measuring.background.len() > 1 {
+        return Err(CliError::new(exit::USAGE, "choose compares transports under one load; give --background once"));
     }
     if let Some(folder) = &args.from {
         return tell(args, &show::read(folder)?, None);

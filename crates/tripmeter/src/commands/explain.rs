@@ -79,7 +79,7 @@ fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
             Err(CliError::new(exit::USAGE, "--payloads does not apply here; give one size with --payload"))
         }
         measuring if measuring.touch.is_some() => refused("--touch"),
-        measuring if !measuring.load.is_empty() => refused("--load"),
+        measuring if !measuring.background.is_empty() => refused("--background"),
         measuring if measuring.raw.is_some() => refused("--raw"),
         measuring if measuring.attempts.is_some() => refused("--attempts"),
         measuring if measuring.streams.is_some() => refused("--streams"),

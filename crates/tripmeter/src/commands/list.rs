@@ -164,7 +164,7 @@ fn here<'a>(entry: &Entry, description: &Description, variant: &'a Variant, scra
         description.settings.iter().map(|setting| (setting.name.clone(), setting.default.clone())).collect();
     let probed = entry.probe(&NodeOptions {
         role: Role::Leader,
-        pattern: variant.patterns.first().copied().unwrap_or(Pattern::PingPong),
+        pattern: variant.patterns.first().copied().unwrap_or(Pattern::Ping),
         wait: variant.waits.first().copied().unwrap_or(Wait::Poll),
         variant: variant.name.clone(),
         settings,

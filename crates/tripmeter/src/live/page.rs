@@ -233,7 +233,7 @@ mod tests {
         let note = |severity, text: &str| Note::new(severity, "kind", None, text.to_owned());
         let notes =
             vec![note(Severity::Error, "FAILED: a: its follower ended"), note(Severity::Info, "left out: \x1b[2J")];
-        let table = Table::new("pingpong".to_owned(), columns, rows);
+        let table = Table::new("ping".to_owned(), columns, rows);
         page.document = Document { blocks: vec![Block::Table(table), Block::Notes(notes)] };
         page.begin("1/2 uds".to_owned());
         page
@@ -253,7 +253,7 @@ mod tests {
         let mut page = page();
         let (text, _) = drawn(&mut page, 80, 24);
         let parts =
-            ["1/2 uds", "[>", "? left", "pingpong", "uds/stream    5", "FAILED: a: its follower ended", "\\u001b[2J"];
+            ["1/2 uds", "[>", "? left", "ping", "uds/stream    5", "FAILED: a: its follower ended", "\\u001b[2J"];
         assert!(parts.iter().all(|part| text.contains(part)), "{text}");
         let (text, _) = drawn(&mut page, 16, 24);
         assert!(text.contains("FAILED: a: its\n  follower ended\n"), "{text}");
@@ -270,7 +270,7 @@ mod tests {
         let (text, _) = drawn(&mut page, 12, 8);
         assert!(text.lines().any(|line| line.ends_with(" 5")), "{text}");
         page.scroll(-100, -100);
-        assert!(drawn(&mut page, 12, 8).0.contains("pingpong"));
+        assert!(drawn(&mut page, 12, 8).0.contains("ping"));
     }
 
     #[test]

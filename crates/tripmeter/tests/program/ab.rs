@@ -321,9 +321,9 @@ fn what_was_killed_before_its_verdict_was_written_is_judged_by_the_same_command(
     let unjudged = fs::read_to_string(results.join("ab.json")).unwrap();
     let unjudged = unjudged.replacen("\"status\": \"complete\"", "\"status\": \"running\"", 1);
     let of_tomorrow =
-        unjudged.replacen(&format!("\"schema_version\": \"{SCHEMA_VERSION}\""), "\"schema_version\": \"3.0\"", 1);
+        unjudged.replacen(&format!("\"schema_version\": \"{SCHEMA_VERSION}\""), "\"schema_version\": \"4.0\"", 1);
     fs::write(results.join("ab.json"), of_tomorrow).unwrap();
-    ab(&place, &words).run().with(65).one_line(&["ab.json' has schema version 3.0"]);
+    ab(&place, &words).run().with(65).one_line(&["ab.json' has schema version 4.0"]);
     // As large as with many pairs.
     fs::write(results.join("ab.json"), unjudged + &" ".repeat(5 << 20)).unwrap();
     assert_eq!(made(&results)["status"], "running");

@@ -125,7 +125,7 @@ fn a_rate_that_a_side_missed_fails_unless_it_is_compared_itself() {
 fn loggers_are_judged_by_their_calls() {
     let _alone = alone();
     let place = folder();
-    let words = ["write/file", "--pattern", "logger", "-q", "-n", "50", "--payloads", "64", "--attempts", "1"];
+    let words = ["write/file", "--pattern", "log", "-q", "-n", "50", "--payloads", "64", "--attempts", "1"];
     let done = ab(&place, &[&words[..], &["--rounds", "6", "-o", "r"]].concat()).run();
     assert!(is_judged(&done) && done.stdout.contains("call_ns.p50"), "{done:?}");
     assert_eq!(list(&made(&place.path().join("r")), "comparisons").len(), 2);
@@ -145,7 +145,7 @@ fn both_sides_replay_one_recording() {
     assert!(place_of("response_ns.p99") < place_of("response_ns.p50"), "{done:?}");
     let results = place.path().join("r");
     let made = made(&results);
-    assert_eq!((&made["pattern"], &made["rounds"]), (&"channel".into(), &6.into()));
+    assert_eq!((&made["pattern"], &made["rounds"]), (&"publish".into(), &6.into()));
     let comparisons = list(&made, "comparisons");
     assert_eq!(comparisons.len(), 2);
     for one in comparisons {

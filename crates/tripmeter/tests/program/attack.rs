@@ -125,7 +125,7 @@ fn what_results_would_keep_must_not_be_a_secret() {
     let place = folder();
     let file = place.path().join("mine.toml");
     for (head, sub) in [("settings = { token = \"hunter2\" }", "uds"), ("", "uds?token=hunter2")] {
-        let text = format!("{head}\n[[sub_experiment]]\ntransport = \"{sub}\"\npattern = \"pingpong\"\n");
+        let text = format!("{head}\n[[sub_experiment]]\ntransport = \"{sub}\"\npattern = \"ping\"\n");
         fs::write(&file, text).unwrap();
         refused(&["run", &file.display().to_string()], &["token looks like a secret"]);
     }

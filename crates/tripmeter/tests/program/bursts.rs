@@ -54,7 +54,7 @@ fn measured(pattern: &str, links: &[&str], name: &str) -> (Vec<OfferedLoad>, Vec
     for tag in ["response_64_500,", "service_64_burst-4-5ms,", "response_64_burst-7-5ms,"] {
         assert!(histograms.contains(tag), "{tag} {histograms}");
     }
-    (loads, rows(output.path(), name, pattern != "channel"))
+    (loads, rows(output.path(), name, pattern != "publish"))
 }
 
 /// Checks that all messages came, each due with its burst, and that `kept` holds for the rows of each link and trial.
@@ -94,7 +94,7 @@ fn check(loads: &[OfferedLoad], rows: &[Row], links: usize, kept: impl Fn(&[Row]
 #[test]
 fn bursts_are_published_by_all_topics_together() {
     let _alone = alone();
-    let (loads, rows) = measured("channel", &["--topics", "2"], "uds_datagram_block_channel_bursts_topics-2");
+    let (loads, rows) = measured("publish", &["--topics", "2"], "uds_datagram_block_publish_bursts_topics-2");
     check(&loads, &rows, LINKS, |rows| assert!(rows.is_sorted_by_key(|row| row.actual_ns)));
 }
 
@@ -104,8 +104,8 @@ fn calls_and_round_trips_of_a_burst_follow_each_other() {
     let in_turn = |rows: &[Row]| {
         assert!(rows.windows(2).all(|pair| pair[0].received_ns <= pair[1].actual_ns), "one call at a time");
     };
-    let (loads, rows) = measured("rpc", &["--clients", "2"], "uds_datagram_block_rpc_bursts_clients-2");
+    let (loads, rows) = measured("call", &["--clients", "2"], "uds_datagram_block_call_bursts_clients-2");
     check(&loads, &rows, LINKS, in_turn);
-    let (loads, rows) = measured("pingpong", &[], "uds_datagram_block_bursts");
+    let (loads, rows) = measured("ping", &[], "uds_datagram_block_bursts");
     check(&loads, &rows, 1, in_turn);
 }

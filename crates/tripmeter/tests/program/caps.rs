@@ -91,7 +91,7 @@ fn a_cap_ends_a_search_and_the_lines_of_a_logger() {
     let _alone = alone();
     let cases: [&[&str]; 2] = [
         &["throughput", "inmem", "--loss-bound", "0", "--duration", "900", "--allow-loss"],
-        &["logger", "write/pipe", "-n", "100000000", "--warmup", "0"],
+        &["log", "write/pipe", "-n", "100000000", "--warmup", "0"],
     ];
     at_once(&cases, |words| {
         let cell = cell(&[words, &["--payloads", "64", "--time-cap", "4"][..]].concat());

@@ -35,7 +35,7 @@ fn transports_are_ranked_under_the_workload_and_so_are_the_results() {
         assert!(done.stdout.contains(part), "{part}: {done:?}");
     }
     assert_eq!((measured.plan.rounds, measured.sub_experiments.len()), (6, 12));
-    assert!(measured.plan.sub_experiments.iter().all(|sub| sub.pattern == Pattern::Channel && sub.samples == 20));
+    assert!(measured.plan.sub_experiments.iter().all(|sub| sub.pattern == Pattern::Publish && sub.samples == 20));
     let page = std::fs::read_to_string(place.path().join("r/report.html")).unwrap();
     assert!(page.contains("Which transport for 1k at 500 /s to 1 subscriber?"), "the page answers what was asked");
     let from = ["choose", "--from", "r", "--max-loss", "50%"];
@@ -80,7 +80,7 @@ fn the_budget_bounds_the_messages_and_the_experiment_can_be_printed() {
     let samples = printed.stdout.lines().find_map(|line| line.strip_prefix("samples = ")?.parse::<u64>().ok()).unwrap();
     // 12 runs of 2 s, and their messages.
     assert!((20..=400).contains(&samples), "{printed:?}");
-    for part in ["pattern = \"channel\"", "rounds = 6", "1024"] {
+    for part in ["pattern = \"publish\"", "rounds = 6", "1024"] {
         assert!(printed.stdout.contains(part), "{part}: {printed:?}");
     }
     choose(&place, &["shm", "inmem", "--budget", "3"]).run().with(64).one_line(&["--budget", "--rounds"]);

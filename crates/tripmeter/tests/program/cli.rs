@@ -95,7 +95,7 @@ fn help_is_data_and_shows_examples() {
         "call",
         "throughput",
         "replay",
-        "logger",
+        "log",
         "ab",
         "follow",
         "show",
@@ -175,7 +175,7 @@ fn values_out_of_bounds_are_refused_before_anything_starts() {
         fails(&["ping", "uds", args[0], args[1]], 64, &[part]);
     }
     fails(&["ping", "uds,uds"], 64, &["same as number 1"]);
-    fails(&["logger", "uds"], 64, &["cannot carry pattern 'log', only pingpong"]);
+    fails(&["log", "uds"], 64, &["cannot carry pattern 'log', only ping"]);
 }
 
 #[test]
@@ -541,6 +541,6 @@ fn round_trips_at_a_rate_that_make_no_sense_are_refused() {
     }
     for (key, value) in [("clients", "\"2\""), ("mode", "\"fixed-freq\"")] {
         let file = of_file(&format!("rate = \"10\"\n{key} = {value}"));
-        fails(&["run", &file, "-o", &results], 65, &[key, "'pingpong'"]);
+        fails(&["run", &file, "-o", &results], 65, &[key, "'ping'"]);
     }
 }

@@ -26,7 +26,7 @@ fn options(plugin: &Plugin, scratch: &Path, role: Role, settings: &[(&str, &str)
     all.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     NodeOptions {
         role,
-        pattern: Pattern::PingPong,
+        pattern: Pattern::Ping,
         wait: Wait::Block,
         variant: "udp".to_owned(),
         settings: all,

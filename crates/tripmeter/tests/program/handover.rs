@@ -66,7 +66,7 @@ fn a_migration_is_noticed_and_no_attempt_is_lost() {
     assert!(matches!(cell.handover_changed, Some(ModeChange::TakenAway | ModeChange::NoAnswer)), "{cell:?}");
     assert_eq!((cell.earlier_attempts.len(), cell.counts().sent), (2, MESSAGES as u64));
     assert!(cell.earlier_attempts.iter().all(|cell| cell.handover_changed.is_some() && cell.trials.len() == 1));
-    let (name, numbers) = ("uds_stream_block_channel", |cell: &PayloadResult| cell.trials[0].number);
+    let (name, numbers) = ("uds_stream_block_publish", |cell: &PayloadResult| cell.trials[0].number);
     let all = all_samples(&results, name);
     let rows_of = |cell: &PayloadResult| all.iter().filter(|row| row.trial == numbers(cell)).count();
     let attempts: Vec<&PayloadResult> = cell.earlier_attempts.iter().chain([cell]).collect();
@@ -93,7 +93,7 @@ fn a_payload_whose_next_attempt_was_broken_off_is_measured_again() {
     let folder = folder();
     let results = folder.path().join("results");
     let (mut run, leader) = moving(&results);
-    let name = "uds_stream_block_channel";
+    let name = "uds_stream_block_publish";
     let set_aside = results.join(format!("histograms/attempts/{name}_attempt-1.hlog"));
     // The first payload may have one as well.
     let has_second = |text: String| text.contains("_1024_");

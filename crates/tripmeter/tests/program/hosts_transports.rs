@@ -34,9 +34,9 @@ fn every_transport_carries_each_of_its_patterns_to_another_host() {
     let _alone = alone();
     let of = |pattern: Pattern| reaching(|one| one.patterns.contains(&pattern));
     let patterns = [
-        ("ping", of(Pattern::PingPong)),
-        ("publish", of(Pattern::Channel)),
-        ("call", of(Pattern::Rpc)),
+        ("ping", of(Pattern::Ping)),
+        ("publish", of(Pattern::Publish)),
+        ("call", of(Pattern::Call)),
         ("throughput", of(Pattern::Throughput)),
     ];
     let lab = Lab::new(1);

@@ -52,14 +52,17 @@ fn each_load_is_measured_beside_rest_and_its_figures_are_what_its_threads_can_do
     let _alone = alone();
     let folder = folder();
     let results = folder.path().join("results");
-    let loads = ["--load", "none", "--load", "cpu:1", "--load", "cpu:3", "--load", "memory,network"];
+    let loads =
+        ["--background", "none", "--background", "cpu:1", "--background", "cpu:3", "--background", "memory,network"];
     let words = ["ping", "uds", "--wait", "block", "--no-floor", "--payloads", "1k", "-n", "3000", "-o"];
     let run =
         Tripmeter::new(words.iter().copied().chain([results.to_str().unwrap()]).chain(loads)).run().with(0).clean();
     let (manifest, name) = (manifest(&results), "uds_datagram_block");
     let cell = |suffix: &str| &result(&manifest, &format!("{name}{suffix}")).cells[0];
     assert_eq!(load_figure(cell(""), Figure::LoadCpu), None, "at rest there is no load");
-    for (suffix, threads) in [("_load-cpu-1", 1.0), ("_load-cpu-3", 3.0), ("_load-memory-network", 3.0)] {
+    for (suffix, threads) in
+        [("_background-cpu-1", 1.0), ("_background-cpu-3", 3.0), ("_background-memory-network", 3.0)]
+    {
         let share = load_figure(cell(suffix), Figure::LoadCpu).unwrap();
         // CPU time is counted when a thread stops; the thread that answers takes next to none.
         assert!(share > 0.001 && share < 1.05 * threads, "{suffix}: {share}");
@@ -69,11 +72,11 @@ fn each_load_is_measured_beside_rest_and_its_figures_are_what_its_threads_can_do
         assert!(within_ns <= 1.05 * load.cpu_time_ns as f64, "{suffix}: {within_ns} of {}", load.cpu_time_ns);
     }
     let bytes =
-        [Figure::LoadMemory, Figure::LoadNetwork].map(|figure| load_figure(cell("_load-memory-network"), figure));
+        [Figure::LoadMemory, Figure::LoadNetwork].map(|figure| load_figure(cell("_background-memory-network"), figure));
     assert!(bytes.iter().all(|bytes| bytes.unwrap() > 0.0), "{bytes:?}");
-    assert_eq!(load_figure(cell("_load-cpu-1"), Figure::LoadMemory), None);
+    assert_eq!(load_figure(cell("_background-cpu-1"), Figure::LoadMemory), None);
     let shown = run.unwrapped();
-    assert!(shown.contains("load and rest") && shown.contains("cpu:3"), "{shown}");
+    assert!(shown.contains("background load and rest") && shown.contains("cpu:3"), "{shown}");
 }
 
 #[test]
@@ -82,7 +85,8 @@ fn a_load_ends_with_its_run_however_that_ends() {
     for (how, code) in [("INT", Some(exit::INTERRUPTED)), ("KILL", None)] {
         let folder = folder();
         let results = folder.path().join("results");
-        let words = LONG.iter().copied().chain(["--load", "cpu:2,network", "-q", "-o", results.to_str().unwrap()]);
+        let words =
+            LONG.iter().copied().chain(["--background", "cpu:2,network", "-q", "-o", results.to_str().unwrap()]);
         let mut run = Tripmeter::new(words).temporary(folder.path()).start();
         run.until("the load", |run| load_of(run, "load-cpu").is_some_and(|(_, threads)| threads == 2));
         run.signal(how);
@@ -105,7 +109,7 @@ fn a_sub_experiment_whose_load_has_ended_fails_and_keeps_what_it_had() {
     let folder = folder();
     let results = folder.path().join("results");
     let words = ["ping", "uds", "--wait", "block", "--no-floor", "--payloads", "64..64k", "-n", "3000", "-q"];
-    let words = words.iter().copied().chain(["--load", "cpu:1", "-o", results.to_str().unwrap()]);
+    let words = words.iter().copied().chain(["--background", "cpu:1", "-o", results.to_str().unwrap()]);
     let mut run = Tripmeter::new(words).start();
     run.until("a first payload", |_| has_cell(&results));
     let (load, _) = load_of(&run, "load-cpu").expect("it runs from payload to payload");
@@ -280,21 +284,24 @@ fn a_run_resumed_without_the_right_to_real_time_says_why_and_loses_nothing() {
 #[test]
 fn what_no_load_or_scheduling_is_called_is_refused() {
     for (flag, word, says) in [
-        ("--load", "disk", "cpu:N, memory and network"),
-        ("--load", "cpu:0", "cpu:N"),
+        ("--background", "disk", "cpu:N, memory and network"),
+        ("--background", "cpu:0", "cpu:N"),
         ("--sched", "rr:5", "fifo:1 to fifo:98"),
         ("--sched", "fifo:99", "fifo:98"),
     ] {
         Tripmeter::new(["ping", "uds", flag, word]).run().with(exit::USAGE).says(&[says]);
     }
-    let twice = ["ping", "uds", "--load", "cpu:1", "--load", "cpu:1"];
-    Tripmeter::new(twice).run().with(exit::USAGE).one_line(&["--load", "trial 2"]);
-    for (line, says) in [("ab --rounds 6", "one --load"), ("choose --payload 1k --rate 30", "--load once")] {
-        let words = line.split(' ').chain(["uds", "tcp", "--load", "none", "--load", "cpu:1"]);
+    let twice = ["ping", "uds", "--background", "cpu:1", "--background", "cpu:1"];
+    Tripmeter::new(twice).run().with(exit::USAGE).one_line(&["--background", "trial 2"]);
+    for (line, says) in [("ab --rounds 6", "one --background"), ("choose --payload 1k --rate 30", "--background once")]
+    {
+        let words = line.split(' ').chain(["uds", "tcp", "--background", "none", "--background", "cpu:1"]);
         Tripmeter::new(words).run().with(exit::USAGE).one_line(&[says]);
     }
-    let file = Tripmeter::new(["ping", "uds", "--load", "none", "--load", "memory,cpu:2", "--print"]).run().with(0);
-    assert!(file.stdout.contains("load = [\"none\", \"cpu:2,memory\"]"), "{}", file.stdout);
+    let file = Tripmeter::new(["ping", "uds", "--background", "none", "--background", "memory,cpu:2", "--print"])
+        .run()
+        .with(0);
+    assert!(file.stdout.contains("background = [\"none\", \"cpu:2,memory\"]"), "{}", file.stdout);
 }
 
 /// On one CPU the default wait is `block`; a requested `poll` is marked, and never called fastest.

@@ -155,7 +155,7 @@ fn the_view_fits_narrow_terminals_and_ctrl_c_ends_the_run() {
     let mut run = view(&output).environment("NO_COLOR", "1").start_on(&terminal.line);
     terminal.until(&mut run, &["shm/ring"]);
     terminal.resize(14, 40);
-    terminal.until(&mut run, &["round ", "load ", "pingpong"]);
+    terminal.until(&mut run, &["round ", "load ", "ping"]);
     terminal.resize(3, 12);
     terminal.until(&mut run, &["round ", "["]);
     terminal.resize(40, 132);

@@ -17,7 +17,7 @@ const ALL: Counts = Counts { sent: 330, received: 330, lost: 0, late: 0, duplica
 
 fn run(transport: &str, more: &[&str], results: &Path) -> Finished {
     let (output, samples, warmup) = (results.display().to_string(), SAMPLES.to_string(), WARMUP.to_string());
-    let words = ["logger", "-q", "--wide", transport, "-n", &samples, "--warmup", &warmup, "-o", &output];
+    let words = ["log", "-q", "--wide", transport, "-n", &samples, "--warmup", &warmup, "-o", &output];
     // Faults are injected into the first attempt only.
     Tripmeter::new(words.iter().chain(&["--attempts", "1"]).chain(more)).run()
 }
@@ -128,8 +128,8 @@ fn what_a_logger_cannot_do_is_refused_before_anything_starts() {
         assert!(!results.exists(), "{words:?}: something was started");
     };
     let log = |more: &[&'static str]| [&["--pattern", "log", "write"], more].concat();
-    refused(&["write"], &["'write'", "cannot carry pattern 'pingpong', only log"]);
-    refused(&["uds", "--pattern", "log"], &["'uds'", "cannot carry pattern 'log', only pingpong"]);
+    refused(&["write"], &["'write'", "cannot carry pattern 'ping', only log"]);
+    refused(&["uds", "--pattern", "log"], &["'uds'", "cannot carry pattern 'log', only ping"]);
     refused(&["write/fil", "--pattern", "log"], &["no variant 'fil'", "file, pipe"]);
     refused(&["write?queue=1", "--pattern", "log"], &["no setting 'queue'"]);
     refused(&log(&["--touch", "full"]), &["touch", "'log'", "leave it out"]);
@@ -141,7 +141,7 @@ fn what_a_logger_cannot_do_is_refused_before_anything_starts() {
 fn lines_that_find_no_room_are_refused_with_need_and_remedy() {
     let folder = folder();
     let results = folder.path().join("results").display().to_string();
-    let words = ["logger", "write", "--payloads", "8k", "-o", &results];
+    let words = ["log", "write", "--payloads", "8k", "-o", &results];
     let limited = Tripmeter::under(&["prlimit", "--fsize=1000000"], words).run().with(exit::CANNOT_CREATE);
     limited.one_line(&["'write'", "841 MB", "1000000 bytes", "ulimit -f"]).clean();
     let small = folder.path().join("small");
@@ -171,7 +171,7 @@ fn an_asynchronous_logger_that_drops_lines_shows_them() {
             let more = ["--payloads", "8k", "-n", samples];
             let results = folder.path().display().to_string();
             let transport = format!("{system}/{settings}");
-            let words = ["logger", "-q", "--wide", &transport, "-o", &results];
+            let words = ["log", "-q", "--wide", &transport, "-o", &results];
             let finished = Tripmeter::new(words.iter().chain(&more)).run().with(exit::GOOD);
             let counts = manifest(folder.path()).sub_experiments[0].cells[0].counts();
             assert_eq!(counts.received + counts.lost, counts.sent, "{counts:?}");

@@ -56,13 +56,13 @@ fn every_pattern_has_its_figures_in_the_flat_table() {
         [[sub_experiment]]
         name = "flow"
         transport = "inmem"
-        pattern = "channel"
+        pattern = "publish"
         rate = "2000"
         samples = 50
         [[sub_experiment]]
         name = "calls"
         transport = "inmem"
-        pattern = "rpc"
+        pattern = "call"
         samples = 50
         [[sub_experiment]]
         name = "load"

@@ -48,9 +48,9 @@ fn a_broker_that_is_killed_ends_its_sub_experiment_and_is_named() {
     let payloads = (1000..1060).map(|bytes: u32| bytes.to_string()).collect::<Vec<_>>().join(",");
     for transport in variants() {
         let name = if transport.ends_with("mosquitto") { "'mosquitto'" } else { "'rumqttd'" };
-        let pingpong = ["--payloads", &payloads, "-n", "2000"];
+        let ping = ["--payloads", &payloads, "-n", "2000"];
         let throughput = ["--payloads", &payloads, "-n", "2000", "--pattern", "throughput", "--rate", "2000"];
-        let all = [("block", &pingpong[..]), ("callback", &pingpong), ("block", &throughput), ("poll", &pingpong)];
+        let all = [("block", &ping[..]), ("callback", &ping), ("block", &throughput), ("poll", &ping)];
         for (wait, more) in &all[..if is_nightly() { 4 } else { 2 }] {
             let folder = folder();
             let results = folder.path().join("results");
@@ -65,7 +65,7 @@ fn a_broker_that_is_killed_ends_its_sub_experiment_and_is_named() {
 #[test]
 fn what_was_measured_of_a_payload_until_its_broker_was_killed_is_kept() {
     let _alone = alone();
-    let patterns = [("pingpong", "100000000"), ("channel", "1000000"), ("rpc", "100000000")];
+    let patterns = [("ping", "100000000"), ("publish", "1000000"), ("call", "100000000")];
     let check = |transport: &str, pattern: &str, samples: &str| {
         let folder = folder();
         let results = folder.path().join("results");
@@ -83,9 +83,9 @@ fn what_was_measured_of_a_payload_until_its_broker_was_killed_is_kept() {
         let counts = cell.counts();
         let Counts { sent, received, lost, .. } = counts;
         // A call in transit failed: nobody waited for its time-out.
-        assert!(pattern != "rpc" || lost == 0, "{transport}: {counts:?}");
+        assert!(pattern != "call" || lost == 0, "{transport}: {counts:?}");
         // One message may be in transit; at a fixed rate, as many as the broker keeps for a slow follower.
-        let is_whole = pattern == "channel" || received + 1 >= sent;
+        let is_whole = pattern == "publish" || received + 1 >= sent;
         assert!(cell.samples >= 100 && is_whole, "{transport} {pattern}: {counts:?}");
         let rows = sample_payloads(&results, &result.name).len() as u64;
         assert!(rows >= cell.samples, "{transport} {pattern}: {rows} rows of {}", cell.samples);

@@ -33,9 +33,9 @@ const WAYS: [(&str, &str); 7] = [
     ("inmem", "callback"),
 ];
 
-const CLOSED: [&str; 4] = ["--pattern", "rpc", "--clients", "2"];
-const PACED: [&str; 6] = ["--pattern", "rpc", "--clients", "2", "--rate", "500"];
-const BURSTS: [&str; 8] = ["--pattern", "rpc", "--clients", "2", "--demand", "4", "--recovery", "8"];
+const CLOSED: [&str; 4] = ["--pattern", "call", "--clients", "2"];
+const PACED: [&str; 6] = ["--pattern", "call", "--clients", "2", "--rate", "500"];
+const BURSTS: [&str; 8] = ["--pattern", "call", "--clients", "2", "--demand", "4", "--recovery", "8"];
 const TRIPS: [&str; 2] = ["--rate", "500"];
 
 fn run(transport: &str, wait: &str, words: &[&str]) -> (TempDir, Finished) {
@@ -179,7 +179,7 @@ fn a_stall_shows_in_the_direction_that_has_it() {
         ["poll", "block", "callback"].into_iter().flat_map(|wait| [(wait, true), (wait, false)]).collect();
     at_once(&cases, |(wait, is_request)| {
         let side = if *is_request { "leader" } else { "follower" };
-        let words = ["--pattern", "rpc", "--one-way", "--loss-timeout", "20"];
+        let words = ["--pattern", "call", "--one-way", "--loss-timeout", "20"];
         let (trial, rows, _) = called(&format!("inmem?side={side}&stall={HIT}:50ms"), wait, &words);
         check_calls(&trial, &rows, &format!("{wait}, {side}"));
         let row = &rows[stalled];
@@ -197,7 +197,7 @@ fn a_delay_of_every_request_is_in_every_latency_one_way_and_one_of_every_answer_
     const DELAY_NS: u64 = 3_000_000;
     let _alone = alone();
     let delayed = |side: &str| {
-        let words = ["--pattern", "rpc", "--one-way", "--loss-timeout", "20"];
+        let words = ["--pattern", "call", "--one-way", "--loss-timeout", "20"];
         called(&format!("inmem?side={side}&delay=3ms"), "block", &words)
     };
     let (trial, rows, _) = delayed("leader");

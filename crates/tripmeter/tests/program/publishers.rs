@@ -41,7 +41,7 @@ fn published(settings: &str, wait: &str) -> (Trial, Vec<(u64, u64, String)>) {
     assert!(finished.stderr.is_empty(), "{}", finished.stderr);
     let manifest = manifest(folder.path());
     let result: &SubExperimentResult = &manifest.sub_experiments[0];
-    assert!(result.name.contains("_full_channel_publisher"), "{}", result.name);
+    assert!(result.name.contains("_full_publish_publisher"), "{}", result.name);
     let rows = rows(folder.path(), &result.name);
     let trial = result.cells[0].trials[0].clone();
     assert_eq!(rows.len() as u64, 3 * SAMPLES);

@@ -160,7 +160,7 @@ fn every_message_arrives_once_with_its_size_at_its_time_by_the_speed() {
         play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
         let manifest = manifest(output.path());
         let name = manifest.sub_experiments[0].name.clone();
-        assert!(name.ends_with("_channel_recording"), "{name}");
+        assert!(name.ends_with("_publish_recording"), "{name}");
         let rows = rows(output.path(), &name);
         let found: Vec<_> = rows.iter().map(|row| (row.bytes, row.topic, row.sequence, row.intended_ns)).collect();
         assert_eq!(found, expected(&messages, speed.parse().unwrap()), "{transport} {wait}");
@@ -193,7 +193,7 @@ fn under_rpc_each_topic_is_a_client_and_each_message_a_call() {
         assert!(finished.stdout.contains("response rtt"), "{}", finished.stdout);
         let manifest = manifest(output.path());
         let result = &manifest.sub_experiments[0];
-        assert!(result.name.ends_with("_rpc_recording"), "{}", result.name);
+        assert!(result.name.ends_with("_call_recording"), "{}", result.name);
         let rows = rows(output.path(), &result.name);
         let found: Vec<_> = rows.iter().map(|row| (row.bytes, row.topic, row.sequence, row.intended_ns)).collect();
         assert_eq!(found, expected(&messages, 1.0), "{transport} {wait}");
@@ -528,7 +528,7 @@ fn an_experiment_file_is_resolved_with_its_recording_whether_it_is_run_or_printe
         (format!("topics = 3\n{drive}{uds}"), exit::DATA, "topics (--topics) and a recording"),
         (format!("payloads = \"1k\"\n{drive}{uds}"), exit::DATA, "payloads (--payloads) and a recording"),
         (format!("mode = \"bench\"\n{drive}{uds}"), exit::DATA, "mode (--mode) and a recording"),
-        (format!("{drive}{uds}pattern = \"pingpong\"\n"), exit::DATA, "not 'pingpong'"),
+        (format!("{drive}{uds}pattern = \"ping\"\n"), exit::DATA, "not 'ping'"),
         (format!("{drive}speed = 5000\n{uds}"), exit::DATA, "a speed of 5000"),
         (format!("{drive}speed = nan\n{uds}"), exit::DATA, "a speed of NaN"),
         (format!("[recording]\nfile = \"empty.mcap\"\n{uds}"), exit::DATA, "empty.mcap' is empty"),

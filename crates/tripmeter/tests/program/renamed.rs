@@ -110,7 +110,7 @@ fn a_folder_that_is_renamed_or_replaced_ends_what_writes_in_it() {
     let publish = ["publish", "uds/stream", "--wait", "block", "--rate", "100", "-n", "1000000"];
     let call = ["call", "uds/stream", "--wait", "block", "--rate", "100", "-n", "1000000"];
     let throughput = ["throughput", "uds/stream", "--wait", "block", "--duration", "0.1", "--for", "1h"];
-    let logger = ["logger", "write", "-n", "100", "--for", "1h"];
+    let logger = ["log", "write", "-n", "100", "--for", "1h"];
     let recording = crate::common::folder();
     let recording = crate::recording::write(recording.path(), None, &crate::recording::drive());
     let replay = ["replay", recording.to_str().unwrap(), "inmem", "--wait", "block", "--for", "1h"];

@@ -34,7 +34,7 @@ fn each_topic_has_its_size_its_rate_and_its_figures() {
     assert!(text.starts_with("Topics with sizes and rates: 282 messages on 3 topics, 0.99"), "{text}");
     let manifest = manifest(output.path());
     let result = &manifest.sub_experiments[0];
-    assert!(result.name.ends_with("_channel_topics"), "{}", result.name);
+    assert!(result.name.ends_with("_publish_topics"), "{}", result.name);
     let trial = &result.cells[0].trials[0];
     assert_eq!(counts(trial), Counts { sent: 282, received: 282, ..Counts::default() });
     let (metrics, rows) =
@@ -171,7 +171,7 @@ fn what_cannot_be_published_is_refused_in_one_line_before_anything_starts() {
     for (text, part) in [
         (format!("[recording]\nfile = \"x.mcap\"\n{topic}{uds}"), "exclude each other"),
         (format!("{topic}{uds}duration_s = 3\n"), "duration_s of its own, 3 s"),
-        (format!("{topic}{uds}pattern = \"pingpong\"\n"), "not 'pingpong'"),
+        (format!("{topic}{uds}pattern = \"ping\"\n"), "not 'ping'"),
         (format!("rate = \"5\"\n{topic}{uds}"), "rate (--rate)"),
         (format!("{topic}speed = 2\n{uds}"), "speed"),
     ] {

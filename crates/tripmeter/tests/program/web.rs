@@ -34,7 +34,7 @@ fn options(plugin: &Plugin, scratch: &Path, role: Role, variant: &str, settings:
     all.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     NodeOptions {
         role,
-        pattern: Pattern::PingPong,
+        pattern: Pattern::Ping,
         wait: Wait::Block,
         variant: variant.to_owned(),
         settings: all,
@@ -179,15 +179,15 @@ fn messages_of_64_mb_go_whole_and_one_way_too() {
     let _alone = alone();
     // Both variants of each system, both patterns and two waits.
     let some = [
-        ("http", "http/http1?tls=on,http/http2", "pingpong", "callback"),
+        ("http", "http/http1?tls=on,http/http2", "ping", "callback"),
         ("http", "http/http1,http/http2?in_flight=3&nodelay=off", "throughput", "block"),
-        ("grpc", "grpc/unary,grpc/stream?tls=on&connection_window=8388608", "pingpong", "block"),
+        ("grpc", "grpc/unary,grpc/stream?tls=on&connection_window=8388608", "ping", "block"),
         ("grpc", "grpc/unary?in_flight=3,grpc/stream", "throughput", "callback"),
     ];
     let others = [
-        ("http", "http/http1,http/http2,http/http2?stream_window=8388608,http/http1?tls=on", "pingpong", "block"),
+        ("http", "http/http1,http/http2,http/http2?stream_window=8388608,http/http1?tls=on", "ping", "block"),
         ("http", "http/http1,http/http2?in_flight=3", "throughput", "callback"),
-        ("grpc", "grpc/unary?tls=on,grpc/stream", "pingpong", "callback"),
+        ("grpc", "grpc/unary?tls=on,grpc/stream", "ping", "callback"),
         ("grpc", "grpc/unary?in_flight=3,grpc/stream", "throughput", "block"),
     ];
     for (system, transports, pattern, wait) in some.into_iter().chain(others.into_iter().filter(|_| is_nightly())) {

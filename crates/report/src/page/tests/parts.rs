@@ -259,7 +259,7 @@ fn what_was_disturbed_is_left_out_and_named() {
     manifest.plan.sub_experiments[3].instrument = Some(Instrument::SystemCalls);
     let document = page_of_one(&manifest);
     let said = answer(&document);
-    assert!(said.starts_with("uds/stream and mq/queue (pingpong)"), "{said}");
+    assert!(said.starts_with("uds/stream and mq/queue (ping)"), "{said}");
     assert!(said.contains("At 1k, uds/stream is fastest") && !said.contains("slowest"), "{said}");
     let drawn = &chart(&document, "rtt_half_by_payload").lines;
     assert_eq!(drawn.len(), 2, "{drawn:?}");
@@ -285,10 +285,10 @@ fn the_floor_that_was_added_is_named_apart() {
     let mut manifest = rounds(&[("uds", "uds/stream", &A), ("floor", "shm/ring", &LIKE_A)]);
     manifest.plan.sub_experiments[1].added_as_floor = true;
     let said = answer(&page_of_one(&manifest));
-    assert!(said.starts_with("uds/stream and the floor (pingpong), 2 payloads"), "{said}");
+    assert!(said.starts_with("uds/stream and the floor (ping), 2 payloads"), "{said}");
     let twice = rounds(&[("poll", "uds/stream", &A), ("block", "uds/stream", &LIKE_A)]);
     let said = answer(&page_of_one(&twice));
-    assert!(said.starts_with("2 sub-experiments (pingpong)"), "{said}");
+    assert!(said.starts_with("2 sub-experiments (ping)"), "{said}");
 }
 
 /// Intervals are named where there are any, and the last point of several rounds is what it is.
@@ -314,7 +314,7 @@ fn subtitles_say_what_is_drawn() {
     killed.status = tripmeter_model::manifest::RunStatus::Running;
     let killed = page_of_one(&killed);
     let said = answer(&killed);
-    assert!(said.starts_with("uds/stream and mq/queue (pingpong), 2 payloads"), "{said}");
+    assert!(said.starts_with("uds/stream and mq/queue (ping), 2 payloads"), "{said}");
     assert!(said.contains("the run did not finish: 12 rounds of sub-experiments failed"), "{said}");
     assert!(size(&killed).subtitle.contains(" · 2 rounds"), "{}", size(&killed).subtitle);
 }
@@ -323,7 +323,7 @@ fn subtitles_say_what_is_drawn() {
 fn channel(manifest: &mut Manifest, name: &str, transport: &str, rates: &[(f64, f64, bool)]) {
     let loads: Vec<OfferedLoad> = rates.iter().map(|rate| OfferedLoad::Rate { hz: rate.0 }).collect();
     let plan = add(manifest, name, transport, &[1024]);
-    plan.pattern = Pattern::Channel;
+    plan.pattern = Pattern::Publish;
     plan.workload = Workload::publications(loads.clone(), 1, 1);
     let trial = |(load, (hz, median, is_missed)): (&OfferedLoad, &(f64, f64, bool))| {
         let mut trial = fixture::trial(*load, 1000);

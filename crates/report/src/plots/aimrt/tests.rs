@@ -40,7 +40,7 @@ fn add(manifest: &mut Manifest, name: &str, transport: &str, topics: u32, payloa
     let template: PayloadResult = crate::fixture::published(transport, &[1000.0]).sub_experiments[0].cells[0].clone();
     let sizes: Vec<u64> = payloads.iter().map(|payload| payload.0).collect();
     let plan = fixture::add(manifest, name, transport, &sizes);
-    plan.pattern = Pattern::Channel;
+    plan.pattern = Pattern::Publish;
     plan.workload = Workload::publications(vec![OfferedLoad::Rate { hz: 1000.0 }], topics, 1);
     let cell = |(bytes, us): &(u64, f64)| {
         let mut cell = PayloadResult { payload_bytes: *bytes, ..template.clone() };

@@ -151,7 +151,7 @@ impl<'a> Found<'a> {
             "wait": side.wait.as_str(),
             "touch": side.touch.to_string(),
             "sched": side.sched.to_string(),
-            "load": side.load.to_string(),
+            "background": side.background.to_string(),
             "transport_version": opened.map(|one| &one.transport_version),
             "system_version": opened.map(|one| &one.system_version),
             "environment": side.environment,

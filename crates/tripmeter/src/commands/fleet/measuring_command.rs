@@ -35,7 +35,7 @@ impl Command {
             Command::Call(args) => running!(args),
             Command::Throughput(args) => running!(args),
             Command::Replay(args) => running!(args),
-            Command::Logger(args) => running!(args),
+            Command::Log(args) => running!(args),
             Command::Ab(args) => other(&args.measuring, &args.output, args.live.then_some("--live")),
             Command::Choose(args) => other(&args.measuring, &args.output, args.print.then_some("--print")),
             Command::Explain(args) => other(&args.measuring, &args.output, args.from.as_ref().map(|_| "--from")),

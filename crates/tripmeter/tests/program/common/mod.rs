@@ -12,21 +12,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::{NamedTempFile, TempDir};
 use traces::MARK;
-use tripmeter_abi::Pattern;
 use tripmeter_model::folder;
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
-use tripmeter_model::pattern::facts;
 
 pub use tripmeter_conformance::Known;
 pub use tripmeter_conformance::figures;
 
 /// Time after which a run hangs: on a quiet machine none needs a tenth of it.
 pub const LONGEST: Duration = Duration::from_secs(600);
-const MEASURE: [&str; 9] = ["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "choose"];
-
-pub fn command_of(pattern: &str) -> &'static str {
-    facts(pattern.parse::<Pattern>().unwrap_or_else(|error| panic!("{error:?}"))).command
-}
+const MEASURE: [&str; 9] = ["run", "ping", "publish", "call", "throughput", "replay", "log", "ab", "choose"];
 
 /// Sleeps of a worker after which connecting, path proof and warm-up are over.
 pub const MEASURING: u64 = 10_000;
@@ -147,8 +141,8 @@ impl Tripmeter {
         // In tests of several patterns, `--pattern NAME` stands for a command; `ab` really has this flag.
         let has_flag = words[0] == "ab";
         while let Some(at) = words.iter().position(|word| word == "--pattern").filter(|_| !has_flag) {
-            words[0] = command_of(words[at + 1].to_str().expect("patterns are plain words")).into();
-            words.drain(at..at + 2);
+            words[0] = words.remove(at + 1);
+            words.remove(at);
         }
         if words.first().is_some_and(|name| MEASURE.iter().any(|measures| name == measures)) {
             words.insert(1, "--no-spin".into());

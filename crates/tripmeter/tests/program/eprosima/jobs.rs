@@ -87,7 +87,7 @@ fn a_job_refuses_requirements_that_it_cannot_check_before_it_measures() {
     let own = format!("{NAME},16,1e9,1e9,1e9");
     refused("other,16,1e9,1e9,1e9", 65, &["nothing to check", "limits.csv", NAME]);
     refused(&format!("{own}\n{NAME},1024,1e9,1e9,1e9"), 65, &[NAME, "1024 bytes", "16, 64"]);
-    experiment(&place, "small.toml", "pattern = \"channel\"\n", "uds");
+    experiment(&place, "small.toml", "pattern = \"publish\"\n", "uds");
     refused(&own, 64, &["`--raw eprosima`", "none are measured"]);
 }
 

@@ -20,7 +20,7 @@ fn calls(made: u64, [timed_out, failed, late, duplicated]: [u64; 4]) -> Counts {
 /// The only trial of a run of calls, which is good whatever happened to them, and the rows of its first client.
 fn called(settings: &str, wait: &str, clients: u64, more: &[&str]) -> (Trial, Vec<Row>) {
     let clients_asked = clients.to_string();
-    answered(settings, wait, clients, &[&["--pattern", "rpc", "--clients", &clients_asked], more].concat())
+    answered(settings, wait, clients, &[&["--pattern", "call", "--clients", &clients_asked], more].concat())
 }
 
 /// Trial and rows as by [`called`], for the flags in `more`.

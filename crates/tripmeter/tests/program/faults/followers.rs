@@ -13,7 +13,7 @@ const HIT_OF_LEADER: u64 = FOLLOWERS * PROOF + WARMUP + 40;
 
 /// The only trial of a run with several followers, and its part of the table.
 fn at_several(settings: &str, loss_timeout_s: u64) -> (Trial, String) {
-    let (trial, table) = at_several_of("pingpong", settings, loss_timeout_s);
+    let (trial, table) = at_several_of("ping", settings, loss_timeout_s);
     assert_eq!(times(&trial, Figure::RttHalf).unwrap().samples, SAMPLES, "{settings}");
     (trial, table)
 }
@@ -119,7 +119,7 @@ fn what_one_of_several_subscribers_lacks_is_missing_there_and_at_the_last() {
         (format!("at=1&reorder={HIT}"), Counts { reordered: 1, ..none }),
     ];
     at_once(&cases, |(settings, expected)| {
-        let (trial, table) = at_several_of("channel", settings, LOSS_TIMEOUT_S);
+        let (trial, table) = at_several_of("publish", settings, LOSS_TIMEOUT_S);
         let with = |faults: Counts| Counts { sent: SAMPLES, received: SAMPLES - faults.lost, ..faults };
         assert_eq!(counts(&trial), with(*expected), "{settings}");
         for follower in 0..3 {
@@ -160,7 +160,7 @@ fn what_one_of_several_followers_of_a_stream_lacks_is_missing_there_and_in_all()
 fn stalls_at_one_subscriber_show_there_and_at_the_last() {
     const STALL_NS: f64 = 3e9;
     let _alone = alone();
-    let (trial, _) = at_several_of("channel", &format!("at=1&stall={HIT}:3s"), 20);
+    let (trial, _) = at_several_of("publish", &format!("at=1&stall={HIT}:3s"), 20);
     let at = |follower| times_at(&trial, &Stream::follower(follower), Figure::Service).unwrap();
     let ([first, stalled, third], last) = ([0, 1, 2].map(at), times(&trial, Figure::Service).unwrap());
     assert!(stalled.max >= STALL_NS && last.max >= stalled.max && last.p90 >= stalled.p90, "{trial:?}");

@@ -40,13 +40,13 @@ fn check_end(finished: Finished, transport: &str) -> Finished {
 
 const WAITS: [&str; 3] = ["poll", "block", "callback"];
 
-const PACED: [&str; 4] = ["--pattern", "pingpong", "--rate", "1000"];
+const PACED: [&str; 4] = ["--pattern", "ping", "--rate", "1000"];
 
 /// Flags of a pattern, or of round trips at a rate.
 fn pattern_words(pattern: &'static str) -> &'static [&'static str] {
     match pattern {
-        "pingpong" => &["--pattern", "pingpong"],
-        "rpc" => &["--pattern", "rpc"],
+        "ping" => &["--pattern", "ping"],
+        "call" => &["--pattern", "call"],
         _ => &PACED,
     }
 }
@@ -83,8 +83,7 @@ fn is_mean(figure: f64, rows: &[Row], of: fn(&Row) -> u64) -> bool {
 fn a_payload_that_breaks_off_keeps_its_samples() {
     let _alone = alone();
     let (transport, payload) = (format!("inmem?lose={}", numbers(HIT..HIT + 10)), PAYLOAD.to_string());
-    let cases: Vec<_> =
-        WAITS.into_iter().flat_map(|wait| ["pingpong", "rpc", "paced"].map(|kind| (wait, kind))).collect();
+    let cases: Vec<_> = WAITS.into_iter().flat_map(|wait| ["ping", "call", "paced"].map(|kind| (wait, kind))).collect();
     at_once(&cases, |(wait, pattern)| {
         let folder = folder();
         let output = folder.path().display().to_string();
@@ -99,7 +98,7 @@ fn a_payload_that_breaks_off_keeps_its_samples() {
         assert!(why.contains("no answer to 10 messages"), "{why}");
         let Counts { sent, received, lost, late, .. } = cell.counts();
         // A call answered after its time-out is both lost and late. A round trip at a rate is a call, too.
-        let is_call = *pattern != "pingpong";
+        let is_call = *pattern != "ping";
         let (warmup, failed, unanswered) = if is_call { (0, lost, lost) } else { (WARMUP, 0, lost + late) };
         // On a busy machine others are late as well, and the lost ones have higher numbers or are fewer.
         assert!(unanswered >= 10 && (late > 0 || lost == 10), "{pattern} {wait}: {:?}", cell.counts());
@@ -114,8 +113,7 @@ fn a_payload_that_breaks_off_keeps_its_samples() {
 #[test]
 fn ten_damaged_messages_in_a_row_end_a_sub_experiment() {
     let _alone = alone();
-    let cases: Vec<_> =
-        WAITS.into_iter().flat_map(|wait| ["pingpong", "rpc", "paced"].map(|kind| (wait, kind))).collect();
+    let cases: Vec<_> = WAITS.into_iter().flat_map(|wait| ["ping", "call", "paced"].map(|kind| (wait, kind))).collect();
     at_once(&cases, |(wait, pattern)| {
         let folder = folder();
         let output = folder.path().display().to_string();
@@ -138,9 +136,9 @@ fn damage_and_loss_of_everything_are_failures_unless_they_are_meant() {
         (format!("damage_body={}", PROOF + 30), "throughput", "0", "--allow-damage"),
         // In the warm-up, which has no figures.
         (format!("damage_body={}", PROOF + 5), "throughput", "10", "--allow-damage"),
-        (format!("damage_body={}", PROOF + 5), "channel", "10", "--allow-damage"),
+        (format!("damage_body={}", PROOF + 5), "publish", "10", "--allow-damage"),
         (everything.clone(), "throughput", "0", "--allow-loss"),
-        (everything, "channel", "0", "--allow-loss"),
+        (everything, "publish", "0", "--allow-loss"),
     ] {
         let run = |more: &[&str]| {
             let folder = folder();
@@ -178,11 +176,11 @@ fn damage_and_loss_of_everything_are_failures_unless_they_are_meant() {
 #[test]
 fn damage_in_the_path_proof_is_a_failure_unless_it_is_meant() {
     let _alone = alone();
-    let cases: Vec<_> = ["pingpong", "channel", "throughput", "rpc"]
+    let cases: Vec<_> = ["ping", "publish", "throughput", "call"]
         .into_iter()
         .flat_map(|pattern| ["leader", "follower"].map(|side| (pattern, side)))
         // In one-way patterns a follower sends nothing.
-        .filter(|(pattern, side)| *side == "leader" || ["pingpong", "rpc"].contains(pattern))
+        .filter(|(pattern, side)| *side == "leader" || ["ping", "call"].contains(pattern))
         .collect();
     at_once(&cases, |(pattern, side)| {
         let transport = format!("inmem?side={side}&damage_body=10,30,50");

@@ -32,7 +32,7 @@ fn unknown_names_are_refused_with_what_may_be_meant() {
     wrong("run --wait often", &["'often'", "--wait", "poll, block, callback"]);
     wrong("run --touch some", &["'some'", "--touch", "none, header, full"]);
     wrong("rnu", &["'rnu'", "--help"]);
-    wrong("logger uds", &["'log'", "pingpong"]);
+    wrong("log uds", &["'log'", "ping"]);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn flags_of_other_commands_are_refused() {
         ("publish uds", &["--one-way", "--clients 2", "--loss-bound 0"]),
         ("call uds", &["--topics 2", "--duration 2", "--followers 2"]),
         ("throughput uds", &["--topics 2", "--clients 2", "--cpus 0"]),
-        ("logger write", &["--rate 1000", "--demand 10", "--followers 2", "--one-way", "--topics 2"]),
+        ("log write", &["--rate 1000", "--demand 10", "--followers 2", "--one-way", "--topics 2"]),
     ] {
         for flag in flags {
             let name = flag.split(' ').next().expect("it has a name");
@@ -118,20 +118,20 @@ fn keys_of_other_patterns_are_refused() {
     let folder = folder();
     let file = folder.path().join("keys.toml").display().to_string();
     for (pattern, key, part) in [
-        ("pingpong", "topics = 2", "\"channel\""),
-        ("pingpong", "clients = \"2\"", "\"rpc\""),
+        ("ping", "topics = 2", "\"publish\""),
+        ("ping", "clients = \"2\"", "\"call\""),
         ("log", "rate = \"10\"", "set one of these"),
         ("log", "demand = \"10\"", "set one of these"),
         ("log", "one_way = true", "leave it out"),
         ("log", "followers = 2", "leave it out"),
-        ("channel", "mode = \"bench\"", "\"rpc\""),
-        ("channel", "one_way = true", "leave 'one_way' out"),
-        ("rpc", "mode = \"bench\"\nrate = \"10\"", "fixed-freq"),
-        ("rpc", "mode = \"bench\"\ndemand = \"10\"", "fixed-freq"),
-        ("rpc", "mode = \"fast\"", "fixed-freq"),
-        ("rpc", "topics = 2", "\"channel\""),
-        ("rpc", "duration_s = 2", "\"throughput\""),
-        ("rpc", "followers = 2", "'rpc' has one follower"),
+        ("publish", "mode = \"bench\"", "\"call\""),
+        ("publish", "one_way = true", "leave 'one_way' out"),
+        ("call", "mode = \"bench\"\nrate = \"10\"", "fixed-freq"),
+        ("call", "mode = \"bench\"\ndemand = \"10\"", "fixed-freq"),
+        ("call", "mode = \"fast\"", "fixed-freq"),
+        ("call", "topics = 2", "\"publish\""),
+        ("call", "duration_s = 2", "\"throughput\""),
+        ("call", "followers = 2", "'call' has one follower"),
     ] {
         let transport = if pattern == "log" { "write/file" } else { "shm" };
         let text = format!("pattern = \"{pattern}\"\n{key}\n[[sub_experiment]]\ntransport = \"{transport}\"\n");
@@ -139,7 +139,7 @@ fn keys_of_other_patterns_are_refused() {
         refused(["run", &file], exit::DATA, &["keys.toml", part]);
     }
     std::fs::write(&file, "cpus = \"0\"\n[[sub_experiment]]\ntransport = \"shm\"\n").unwrap();
-    refused(["run", &file], exit::DATA, &["--cpus", "'pingpong'", "'rpc'"]);
+    refused(["run", &file], exit::DATA, &["--cpus", "'ping'", "'call'"]);
 }
 
 #[test]

@@ -187,7 +187,7 @@ fn a_publisher_or_subscriber_that_is_killed_ends_its_sub_experiment_only() {
         let results = folder.path().join("results");
         let file = long_and_after(folder.path(), transport, wait);
         let text = std::fs::read_to_string(&file).unwrap();
-        let long = "name = \"long\"\npattern = \"channel\"\ntopics = 3\nrate = \"2000\"\n";
+        let long = "name = \"long\"\npattern = \"publish\"\ntopics = 3\nrate = \"2000\"\n";
         std::fs::write(&file, text.replace("name = \"long\"\n", long)).unwrap();
         // A follower killed at the start of a payload may have received nothing of it.
         let words = ["run".as_ref(), file.as_os_str(), "-q".as_ref(), "--attempts".as_ref(), "1".as_ref()];
@@ -215,14 +215,14 @@ fn a_publisher_or_subscriber_that_is_killed_ends_its_sub_experiment_only() {
 fn what_came_to_a_follower_until_it_was_killed_keeps_its_latencies_one_way() {
     let _alone = alone();
     for (pattern, more) in [
-        ("pingpong", ["--one-way", "--followers", "1"]),
-        ("rpc", ["--one-way", "--attempts", "1"]),
-        ("channel", ["--rate", "2000", "--attempts"]),
+        ("ping", ["--one-way", "--followers", "1"]),
+        ("call", ["--one-way", "--attempts", "1"]),
+        ("publish", ["--rate", "2000", "--attempts"]),
     ] {
         let folder = folder();
         let output = folder.path().display().to_string();
         let words = ["ping", "-q", "uds", "--wait", "block", "--no-floor", "--pattern", pattern, "-o", &output];
-        let more = more.into_iter().chain((pattern == "channel").then_some("1"));
+        let more = more.into_iter().chain((pattern == "publish").then_some("1"));
         let all = words.into_iter().chain(["--payloads", "1k", "--warmup", "10", "-n", "1000000"]).chain(more);
         let mut run = Tripmeter::new(all).start();
         let mut follower = None;
@@ -245,7 +245,7 @@ fn what_came_to_a_follower_until_it_was_killed_keeps_its_latencies_one_way() {
         );
         assert!(cell.samples > 500, "{cell:?}");
         let (trial, counts) = (&cell.trials[0], cell.counts());
-        if pattern == "channel" {
+        if pattern == "publish" {
             let service = times(trial, Figure::Service).unwrap();
             assert_eq!((service.samples, cell.samples), (counts.received, counts.received));
             assert_eq!(counts.sent, counts.received + counts.lost + counts.late);
@@ -263,7 +263,7 @@ fn one_of_several_subscribers_that_is_killed_is_named_and_what_came_to_all_until
     let folder = folder();
     let output = folder.path().display().to_string();
     let words = ["ping", "-q", "shm/ring", "--wait", "block", "--no-floor", "--attempts", "1", "-o", &output];
-    let more = ["--pattern", "channel", "--rate", "2000", "--followers", "3", "--payloads", "1k"];
+    let more = ["--pattern", "publish", "--rate", "2000", "--followers", "3", "--payloads", "1k"];
     let mut run = Tripmeter::new(words.iter().chain(&more).chain(&["--warmup", "10", "-n", "1000000"])).start();
     let mut follower = None;
     run.until("the workers", |run| {

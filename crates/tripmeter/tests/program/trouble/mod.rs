@@ -68,7 +68,7 @@ fn variants(known: &[Known]) -> Vec<(String, &'static str)> {
         let Some(description) = &row.description else { continue };
         for here in row.variants.iter().filter(|here| here.available) {
             let declared = description.variant(&here.variant).unwrap();
-            if declared.same_process || !declared.patterns.contains(&Pattern::PingPong) {
+            if declared.same_process || !declared.patterns.contains(&Pattern::Ping) {
                 continue;
             }
             let has_daemon = description.daemon.is_some();

@@ -16,8 +16,8 @@ fn run(transport: &str, pattern: &str, rest: &[&str], results: &std::path::Path)
 #[test]
 fn a_call_that_hangs_in_one_of_many_threads_is_ended() {
     let cases = [
-        ("publish-hang", "channel", ["--rate", "100", "--topics", "2"]),
-        ("take-hang", "rpc", ["--wait", "block", "--clients", "2"]),
+        ("publish-hang", "publish", ["--rate", "100", "--topics", "2"]),
+        ("take-hang", "call", ["--wait", "block", "--clients", "2"]),
     ];
     let runs = cases.map(|(mode, pattern, rest)| {
         let folder = folder();
@@ -46,13 +46,13 @@ fn what_was_measured_until_a_failure_is_kept() {
         assert!(cell.unfinished && why.contains("trouble on purpose"), "{pattern}: {why}");
     };
     let (closed, rate): (&[&str], &[&str]) = (&[], &["--rate", "2000"]);
-    let cases = [("pingpong", "take", closed), ("channel", "publish", rate), ("throughput", "publish", rate)];
+    let cases = [("ping", "take", closed), ("publish", "publish", rate), ("throughput", "publish", rate)];
     at_once(&cases, kept);
 }
 
 #[test]
 fn messages_of_the_wrong_length_end_the_sub_experiment_and_both_lengths_are_named() {
-    for (pattern, wait) in [("pingpong", "poll"), ("rpc", "block")] {
+    for (pattern, wait) in [("ping", "poll"), ("call", "block")] {
         let folder = folder();
         let finished = run("trouble?mode=take-short&side=leader", pattern, &["--wait", wait], folder.path()).run();
         finished.with(exit::PARTIAL).says(&["the message had 65535 bytes, 65536 expected"]).clean();
@@ -62,7 +62,7 @@ fn messages_of_the_wrong_length_end_the_sub_experiment_and_both_lengths_are_name
 /// The leader fills the sockets, and then waits for arrivals.
 #[test]
 fn a_follower_that_is_stopped_stands_still_and_is_not_said_to_take_messages() {
-    at_once(&["throughput", "channel"], |pattern| {
+    at_once(&["throughput", "publish"], |pattern| {
         let (folder, sent) =
             (folder(), ["--payloads", "64,128", "--rate", "1000", "-n", "5000", "--loss-timeout", "1"]);
         let output = folder.path().display().to_string();

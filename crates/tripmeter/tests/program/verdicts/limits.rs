@@ -183,7 +183,7 @@ fn limits_are_loosened_for_all_of_them_together() {
 fn runs_of_an_experiment_with_rounds_have_one_each() {
     let _alone = alone();
     let place = folder();
-    let text = "pattern = \"pingpong\"\npayloads = \"64\"\nsamples = 20\nrounds = 6\n\n[[sub_experiment]]\ntransport = \"inmem\"\n";
+    let text = "pattern = \"ping\"\npayloads = \"64\"\nsamples = 20\nrounds = 6\n\n[[sub_experiment]]\ntransport = \"inmem\"\n";
     fs::write(place.path().join("some.toml"), text).unwrap();
     let words = ["limits", "--runs", "2", "--of", "some.toml", "-q", "-o", "limits.csv"];
     let done = Tripmeter::new(words).at(place.path()).run().with(0);

@@ -42,7 +42,7 @@ fn as_on_a_quiet_machine(cell: &mut Value) {
 /// Enough samples for an upper bound of each percentile.
 const ENOUGH: u64 = 40_000;
 
-/// Manifest of sub-experiment `x` under `channel`, at two payloads.
+/// Manifest of sub-experiment `x` under `publish`, at two payloads.
 fn channel() -> Value {
     static ONCE: OnceLock<Value> = OnceLock::new();
     let words = ["publish", "inmem", "--payloads", "512,1k", "-n", "20"];
@@ -57,7 +57,7 @@ fn rpc() -> Value {
 
 fn log() -> Value {
     static ONCE: OnceLock<Value> = OnceLock::new();
-    let words = ["logger", "write/file", "--payloads", "32,64", "-n", "50"];
+    let words = ["log", "write/file", "--payloads", "32,64", "-n", "50"];
     renamed(ONCE.get_or_init(|| measured(&words)))
 }
 

@@ -1,8 +1,8 @@
-//! Messages under pattern `channel`.
+//! Messages under pattern `publish`.
 
+use super::call::MOST_CLIENTS;
 use super::error::Problem;
 use super::load;
-use super::rpc::MOST_CLIENTS;
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
 use tripmeter_model::recording::{Played, Recording};
@@ -36,8 +36,8 @@ const RECORDING_WARMUP: u64 = 3;
 
 /// Checks that no setting conflicts with a recording, which fixes messages and times.
 pub fn fits_recording(common: &Common, played: Played) -> Result<(), Problem> {
-    let pattern = common.pattern.unwrap_or(Pattern::Channel);
-    if !matches!(pattern, Pattern::Channel | Pattern::Rpc) {
+    let pattern = common.pattern.unwrap_or(Pattern::Publish);
+    if !matches!(pattern, Pattern::Publish | Pattern::Call) {
         return Err(Problem::RecordingPattern { played, pattern });
     }
     let [sizes, times, extent] = match played {
@@ -74,8 +74,8 @@ pub fn fits_recording(common: &Common, played: Played) -> Result<(), Problem> {
 /// Adds the settings that a recording fixes.
 pub(super) fn with_recording(common: &Common, recording: &Recording) -> Result<Common, Problem> {
     fits_recording(common, if recording.has_file() { Played::Recording } else { Played::Topics })?;
-    let pattern = common.pattern.unwrap_or(Pattern::Channel);
-    if pattern == Pattern::Rpc && recording.topics.len() > MOST_CLIENTS as usize {
+    let pattern = common.pattern.unwrap_or(Pattern::Publish);
+    if pattern == Pattern::Call && recording.topics.len() > MOST_CLIENTS as usize {
         return Err(Problem::RecordingClients { topics: recording.topics.len(), most: MOST_CLIENTS });
     }
     let largest = recording.largest().map_or(0, |topic| topic.largest_sent_bytes());
@@ -121,14 +121,14 @@ mod tests {
         assert!(rate.contains("rate (--rate)") && rate.contains("--speed"), "{rate}");
         assert!(refused(Common { topics: Some(2), ..Common::default() }).contains("topics (--topics)"));
         assert!(refused(Common { samples: Some(2), ..Common::default() }).contains("samples (-n)"));
-        let pattern = refused(Common { pattern: Some(Pattern::PingPong), ..Common::default() });
-        assert!(pattern.contains("'pingpong'") && pattern.contains("choose one of these"), "{pattern}");
+        let pattern = refused(Common { pattern: Some(Pattern::Ping), ..Common::default() });
+        assert!(pattern.contains("'ping'") && pattern.contains("choose one of these"), "{pattern}");
         let wait = Some(tripmeter_abi::Wait::Block);
-        for pattern in [Pattern::Channel, Pattern::Rpc] {
+        for pattern in [Pattern::Publish, Pattern::Call] {
             let common = Common { pattern: Some(pattern), wait, ..Common::default() };
             assert!(fits_recording(&common, Played::Recording).is_ok());
         }
-        let clients = refused(Common { pattern: Some(Pattern::Rpc), clients: some("4"), ..Common::default() });
+        let clients = refused(Common { pattern: Some(Pattern::Call), clients: some("4"), ..Common::default() });
         assert!(clients.contains("clients (--clients)") && clients.contains("is a client"), "{clients}");
     }
 

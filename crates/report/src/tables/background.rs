@@ -1,4 +1,4 @@
-//! Latency under a load of our own beside latency at rest.
+//! Latency under a background load of our own beside latency at rest.
 
 use super::columns;
 use super::description::{MadeTable, PatternTable, TableOf};
@@ -47,9 +47,11 @@ pub fn table(side: &MeasuredSide<'_>) -> Table {
     };
     let ratio = Column::numbers("ratio", "ratio", "", Digits::Significant(3), RATIO_HELP);
     let what = "what a process of ours did beside the measurement";
-    let table = TableOf::new("load and rest".to_owned(), &lines)
-        .column(Column::words("transport", "latency under load", "").at_most(LABEL_COLUMNS).merged(), label)
-        .column(Column::words("load", "load", what).merged(), |line| Cell::text(line.row.sub.planned.load.to_string()))
+    let table = TableOf::new("background load and rest".to_owned(), &lines)
+        .column(Column::words("transport", "latency", "").at_most(LABEL_COLUMNS).merged(), label)
+        .column(Column::words("background", "background", what).merged(), |line| {
+            Cell::text(line.row.sub.planned.background.to_string())
+        })
         .with([columns::payload().merged()])
         .column(Column::words("statistic", "", ""), |line| Cell::text(line.part.1.id()))
         .column(micros("at_rest_ns", "at rest", REST_HELP), |line| Cell::of(of(line, line.part.0)))
@@ -89,8 +91,8 @@ mod tests {
         for (name, transport) in [("uds", "uds/stream"), ("uds_load", "uds/stream"), ("tcp", "tcp/loopback")] {
             add(&mut manifest, name, transport, &[1024]);
         }
-        manifest.plan.sub_experiments[1].load = "cpu:1,memory".parse().unwrap();
-        manifest.plan.sub_experiments[2].load = "cpu:1".parse().unwrap();
+        manifest.plan.sub_experiments[1].background = "cpu:1,memory".parse().unwrap();
+        manifest.plan.sub_experiments[2].background = "cpu:1".parse().unwrap();
         for (name, rtt) in [("uds", 1000.0), ("uds_load", 4000.0), ("tcp", 2000.0)] {
             let cell = &mut result(&mut manifest, name, 1, &[(1024, rtt)]).cells[0];
             if name == "uds_load" {

@@ -1,4 +1,4 @@
-//! Measurement truth of pattern `rpc`, over `inmem` on a fake clock. Delays by a stalled call show in response times,
+//! Measurement truth of pattern `call`, over `inmem` on a fake clock. Delays by a stalled call show in response times,
 //! and not in service times. Calls without an answer time out, and failed calls are counted separately.
 
 use std::ptr::null_mut;

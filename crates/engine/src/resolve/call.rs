@@ -1,4 +1,4 @@
-//! Calls under pattern `rpc`, and timed round trips, which are calls of one client.
+//! Calls under pattern `call`, and timed round trips, which are calls of one client.
 
 use super::defaults::DEFAULT_LOSS_TIMEOUT_S;
 use super::error::Problem;
@@ -116,18 +116,18 @@ mod tests {
             let common = Common { demand: Some("4".to_owned()), ..Common::default() };
             workload_of(&common, pattern, None).unwrap()
         };
-        for pattern in [Pattern::Rpc, Pattern::PingPong] {
+        for pattern in [Pattern::Call, Pattern::Ping] {
             let workload = demand(pattern);
             let burst = OfferedLoad::Burst(Burst { size: 4, gap_ns: 5_000_000 });
             assert_eq!((workload.is_call(), workload.links(), workload.loads), (true, 1, vec![burst]), "{pattern}");
         }
-        assert_eq!(default_warmup(&demand(Pattern::PingPong), Pattern::PingPong, 10_000), 800);
+        assert_eq!(default_warmup(&demand(Pattern::Ping), Pattern::Ping, 10_000), 800);
     }
 
     #[test]
     fn round_trips_at_a_rate_are_calls_of_one_client_that_are_lost_as_round_trips_are() {
         let at = |text: &str| Common { rate: Some(text.to_owned()), ..Common::default() };
-        let of = |common: &Common, timeout_ns| workload_of(common, Pattern::PingPong, timeout_ns);
+        let of = |common: &Common, timeout_ns| workload_of(common, Pattern::Ping, timeout_ns);
         let sweep = |timeout_ns| Workload::calls(vec![rate(1.0), rate(1e5)], 1, timeout_ns);
         assert_eq!(of(&at("1,100000"), None).unwrap(), sweep(1_000_000_000));
         assert_eq!(of(&at("1,1e5"), Some(7)).unwrap(), sweep(7));
@@ -135,8 +135,8 @@ mod tests {
             [("0.1,9", 10_000, 1), ("20.5", 10_000, 20), ("20", 50, 5), ("1e5", 50_000, 1000)]
         {
             let calls = of(&at(rates), None).unwrap();
-            assert_eq!(default_warmup(&calls, Pattern::PingPong, samples), warmup, "{rates}");
-            assert_eq!(default_warmup(&calls, Pattern::Rpc, samples), samples.min(10_000) / 10, "{rates}");
+            assert_eq!(default_warmup(&calls, Pattern::Ping, samples), warmup, "{rates}");
+            assert_eq!(default_warmup(&calls, Pattern::Call, samples), samples.min(10_000) / 10, "{rates}");
         }
         for (flag, common) in [
             ("--followers", Common { followers: Some(2), ..at("1") }),

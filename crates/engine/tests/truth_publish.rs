@@ -1,4 +1,4 @@
-//! Measurement truth of pattern `channel`, on a fake clock: delays by a stalled sender show in response times, and not
+//! Measurement truth of pattern `publish`, on a fake clock: delays by a stalled sender show in response times, and not
 //! in service times.
 
 use std::ptr;

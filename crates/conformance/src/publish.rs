@@ -22,15 +22,15 @@ const RATES: &str = "500,20000,21000,22000";
 const LOOKING_NS: f64 = 50e6;
 
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
-    if !variant.can(Pattern::Channel) {
+    if !variant.can(Pattern::Publish) {
         return Vec::new();
     }
     let payloads = variant.payloads(&[16, 4097]);
-    let keys = format!("pattern = \"channel\"\nsamples = {PUBLISHED}\nwarmup = 5\npayloads = \"{payloads}\"\n");
+    let keys = format!("pattern = \"publish\"\nsamples = {PUBLISHED}\nwarmup = 5\npayloads = \"{payloads}\"\n");
     let topics = format!("{keys}topics = {TOPICS}\nrate = \"{RATES}\"");
     let publishers = format!("{keys}publishers = {PUBLISHERS}\nrate = \"500\"");
     let mut all: Vec<PlannedPart> =
-        variant.waits(true).iter().map(|wait| PlannedPart::new(variant, "channel", *wait, &topics, check)).collect();
+        variant.waits(true).iter().map(|wait| PlannedPart::new(variant, "publish", *wait, &topics, check)).collect();
     if variant.declared.publishers {
         let several = |wait| PlannedPart::new(variant, "publishers", wait, &publishers, check_publishers);
         all.extend(variant.waits(false).iter().map(|wait| several(*wait)));

@@ -4,7 +4,7 @@ use crate::audit::OWN_LOAD;
 use crate::channel::{Heard, Incoming};
 use crate::os;
 use crate::spawn::{ROOT, Worker};
-use crate::wire::{LoadPart, LoadReading, ToWorker};
+use crate::wire::{BackgroundPart, BackgroundReading, ToWorker};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -24,24 +24,24 @@ const LONGEST_END: Duration = Duration::from_secs(2);
 const LONGEST_LOAD: Duration = Duration::from_secs(48 * 3600);
 
 /// Running load. Dropping it ends it.
-pub(super) struct RunningLoad {
+pub(super) struct RunningBackground {
     load: BackgroundLoad,
     worker: Worker,
     incoming: Incoming,
-    begin: LoadReading,
-    end: LoadReading,
+    begin: BackgroundReading,
+    end: BackgroundReading,
 }
 
-impl RunningLoad {
+impl RunningBackground {
     /// Starts the load; it ends by itself after `limit`. The error is the cause, in one line.
     pub(super) fn start(tripmeter: &Path, load: BackgroundLoad, limit: Duration, log: &File) -> Result<Self, String> {
         let failed = |error: io::Error| format!("the load '{load}' cannot be started: {error}");
         let mut worker =
             Worker::spawn(tripmeter, Path::new(ROOT), &BTreeMap::new(), Some(log), None).map_err(failed)?;
         let limit_ns = limit.min(LONGEST_LOAD).as_nanos() as u64;
-        worker.send(&ToWorker::Load(LoadPart { load, limit_ns })).map_err(failed)?;
+        worker.send(&ToWorker::Background(BackgroundPart { load, limit_ns })).map_err(failed)?;
         let incoming = Incoming::new(worker.stream.try_clone().map_err(failed)?);
-        Ok(Self { load, worker, incoming, begin: LoadReading::default(), end: LoadReading::default() })
+        Ok(Self { load, worker, incoming, begin: BackgroundReading::default(), end: BackgroundReading::default() })
     }
 
     /// Takes the reading at the start of a payload. Fails if it has ended or does not answer.
@@ -50,20 +50,20 @@ impl RunningLoad {
         Ok(())
     }
 
-    /// Takes the reading at the end of a payload, with the errors of [`RunningLoad::begin`].
+    /// Takes the reading at the end of a payload, with the errors of [`RunningBackground::begin`].
     pub(super) fn end(&mut self) -> Result<(), String> {
         self.end = self.read()?;
         Ok(())
     }
 
-    fn read(&mut self) -> Result<LoadReading, String> {
+    fn read(&mut self) -> Result<BackgroundReading, String> {
         if self.worker.send(&ToWorker::Continue).is_err() {
             return Err(self.gone());
         }
         let begin = Instant::now();
         while let Some(left) = LONGEST_ANSWER.checked_sub(begin.elapsed()) {
-            match self.incoming.next::<LoadReading>(left) {
-                Ok(Heard::Message(LoadReading { failed: Some(why), .. })) => return Err(why),
+            match self.incoming.next::<BackgroundReading>(left) {
+                Ok(Heard::Message(BackgroundReading { failed: Some(why), .. })) => return Err(why),
                 Ok(Heard::Message(reading)) => return Ok(reading),
                 Ok(Heard::Nothing) => {}
                 Ok(Heard::End) | Err(_) => return Err(self.gone()),
@@ -93,7 +93,8 @@ impl RunningLoad {
         if seconds <= 0.0 {
             return;
         }
-        let between = |of: fn(&LoadReading) -> u64| of(&self.end).saturating_sub(of(&self.begin)) as f64 / seconds;
+        let between =
+            |of: fn(&BackgroundReading) -> u64| of(&self.end).saturating_sub(of(&self.begin)) as f64 / seconds;
         let figures = [
             (Figure::LoadCpu, true, between(|reading| reading.cpu_time_ns) / 1e9),
             (Figure::LoadMemory, self.load.memory, between(|reading| reading.memory_bytes)),
@@ -115,13 +116,13 @@ mod tests {
 
     #[test]
     fn what_a_load_did_is_what_it_did_between_both_readings() {
-        let reading = |at_ns, cpu_time_ns, memory_bytes| LoadReading {
+        let reading = |at_ns, cpu_time_ns, memory_bytes| BackgroundReading {
             at_ns,
             cpu_time_ns,
             memory_bytes,
-            ..LoadReading::default()
+            ..BackgroundReading::default()
         };
-        let load = RunningLoad {
+        let load = RunningBackground {
             load: "cpu:1,memory".parse().unwrap(),
             worker: Worker::spawn(Path::new("true"), Path::new(ROOT), &BTreeMap::new(), None, None).unwrap(),
             incoming: Incoming::new(std::os::unix::net::UnixStream::pair().unwrap().0),

@@ -6,7 +6,7 @@ use crate::channel::{Heard, Incoming, send};
 use crate::clock::monotonic_ns;
 use crate::memory::filled;
 use crate::os::{self, Whose};
-use crate::wire::{LoadPart, LoadReading, ToWorker};
+use crate::wire::{BackgroundPart, BackgroundReading, ToWorker};
 use std::fs;
 use std::hint::black_box;
 use std::io::{Read, Write};
@@ -33,12 +33,15 @@ struct Done {
 
 /// Disturbs until the supervisor has gone or the time is over; answers each [`ToWorker::Continue`] with a reading.
 /// Fails if a thread, buffer or connection cannot be made.
-pub(super) fn load(part: &LoadPart, stream: UnixStream) -> Result<()> {
+pub(super) fn load(part: &BackgroundPart, stream: UnixStream) -> Result<()> {
     let mut supervisor = stream.try_clone().map_err(|error| Error::of("supervisor's channel", error))?;
     let done = Arc::new(Done::default());
     if let Err(error) = start(part, &done) {
         // The supervisor also sees this process end.
-        let _ = send(&mut supervisor, &LoadReading { failed: Some(error.to_string()), ..LoadReading::default() });
+        let _ = send(
+            &mut supervisor,
+            &BackgroundReading { failed: Some(error.to_string()), ..BackgroundReading::default() },
+        );
         return Err(error);
     }
     let (mut incoming, begin) = (Incoming::new(stream), Instant::now());
@@ -47,7 +50,7 @@ pub(super) fn load(part: &LoadPart, stream: UnixStream) -> Result<()> {
         match incoming.next::<ToWorker>(left.min(Duration::from_secs(1))) {
             Ok(Heard::Nothing) => {}
             Ok(Heard::Message(ToWorker::Continue)) => {
-                let reading = LoadReading {
+                let reading = BackgroundReading {
                     at_ns: monotonic_ns(),
                     cpu_time_ns: os::usage(Whose::Process).cpu_time_ns,
                     memory_bytes: done.memory_bytes.load(Relaxed),
@@ -63,7 +66,7 @@ pub(super) fn load(part: &LoadPart, stream: UnixStream) -> Result<()> {
     Ok(())
 }
 
-fn start(part: &LoadPart, done: &Arc<Done>) -> Result<()> {
+fn start(part: &BackgroundPart, done: &Arc<Done>) -> Result<()> {
     for _ in 0..part.load.cpu {
         spawn("load-cpu", spin)?;
     }
