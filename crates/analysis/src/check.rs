@@ -125,6 +125,8 @@ pub struct ResultsCheck {
     pub without_limits: Vec<String>,
     /// Names with limits that are not in the plan.
     pub not_measured: Vec<String>,
+    /// True if a transport that was asked for by name could not run.
+    pub is_incomplete: bool,
 }
 
 impl ResultsCheck {
@@ -155,6 +157,7 @@ impl ResultsCheck {
             check.checked.push(CheckedSub { name: name.to_owned(), rows, distrust, notes });
         }
         let planned = results.names();
+        check.is_incomplete = !results.manifest.plan.missing.is_empty();
         check.not_measured = limited.into_iter().filter(|name| !planned.contains(name)).map(str::to_owned).collect();
         check
     }
@@ -162,7 +165,18 @@ impl ResultsCheck {
     /// Number of failing sub-experiments; if `strict`, also those on one side only, or inconclusive.
     pub fn failing(&self, strict: bool) -> usize {
         let failing = self.checked.iter().filter(|one| !one.passed(strict)).count();
-        failing + if strict { self.without_limits.len() + self.not_measured.len() } else { 0 }
+        failing + self.failing_on_one_side(strict)
+    }
+
+    /// Number of those on one side only that fail.
+    pub fn failing_on_one_side(&self, strict: bool) -> usize {
+        let without_limits = if strict { self.without_limits.len() } else { 0 };
+        without_limits + if self.needs_all(strict) { self.not_measured.len() } else { 0 }
+    }
+
+    /// True if what has limits and was not measured fails: if `strict`, or if the run is incomplete.
+    pub fn needs_all(&self, strict: bool) -> bool {
+        strict || self.is_incomplete
     }
 
     /// Numbers of limits met, and of all.

@@ -282,6 +282,8 @@ pub struct ByRuns {
     pub failures: Vec<String>,
     /// Reasons to fail even without a regression, a line each.
     pub missed: Vec<String>,
+    /// Line about percentiles with too few samples for an upper bound, whatever their verdict.
+    pub too_few: Option<String>,
     /// Other notes, a line each.
     pub notes: Vec<String>,
     /// Figures that are 0 in every run of both sides: unchanged, and not compared.
@@ -328,12 +330,12 @@ impl ByRuns {
             let other = found.get(&one.address)?;
             one.needs.max(other.needs)
         };
-        notes.extend(too_few_anywhere(sides[0].iter().filter_map(|one| Some((&one.address, needs(one)?)))));
         Ok(Self {
             question,
             judgements: JudgedFigure::all(cells, &question)?,
             failures: [reference.failures("reference"), results.failures("results")].concat(),
             missed,
+            too_few: too_few_anywhere(sides[0].iter().filter_map(|one| Some((&one.address, needs(one)?)))),
             notes,
             always_zero,
             rare_losses: RareLoss::all([&sides[0], &sides[1]]),
@@ -342,10 +344,12 @@ impl ByRuns {
         })
     }
 
-    /// True if nothing regressed and nothing of the reference is missing; if `strict`, only if nothing is new either.
+    /// True if nothing regressed and nothing of the reference is missing; if `strict`, only if nothing is new either, and
+    /// no percentile has too few samples.
     pub fn passed(&self, strict: bool) -> bool {
         let regressed = self.judgements.iter().any(JudgedFigure::is_regressed);
-        !regressed && self.missed.is_empty() && self.missing.is_empty() && (self.new.is_empty() || !strict)
+        let is_unclear = strict && (!self.new.is_empty() || self.too_few.is_some());
+        !regressed && self.missed.is_empty() && self.missing.is_empty() && !is_unclear
     }
 
     /// True if both sides have no figure in common.

@@ -143,13 +143,17 @@ impl KnownMark {
 }
 
 impl History {
-    /// Adds the trusted figures of the newest experiment.
+    /// Adds the trusted figures of the newest experiment. Of a load whose rate was missed only the rates count.
     pub fn add(&mut self, name: &str, results: &JudgedResults, selection: &Selection) {
         let experiment = self.experiments.len();
         self.experiments.push(name.to_owned());
         self.machines.push(results.machine());
         self.plans.push(results.manifest.plan.sub_experiments.clone());
-        for one in selection.select(&results.trusted()) {
+        let table = results.trusted();
+        for one in selection.select(&table) {
+            if table.misses_rate_of(&one.address) {
+                continue;
+            }
             let place = *self.places.entry(one.address.clone()).or_insert(self.series.len());
             if place == self.series.len() {
                 self.series.push(HistorySeries { address: one.address, points: Vec::new() });

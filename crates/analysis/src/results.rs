@@ -103,13 +103,12 @@ impl JudgedResults {
         self.rounds_of(name).find_map(why)
     }
 
-    /// Note that a sub-experiment lacks payloads or samples because its run was killed or interrupted.
+    /// Note that a sub-experiment lacks rounds, payloads or samples because its run was killed or interrupted.
     pub fn unfinished(&self, name: &str) -> Option<String> {
         let planned = self.plan(name)?.payloads.len();
         let is_ended = |result: &SubExperimentResult| matches!(result.status, RunStatus::Complete | RunStatus::Failed);
         let told = |measured: usize| format!("it did not finish: {measured} of {planned} payloads");
-        let mut rounds = self.rounds_of(name).peekable();
-        if rounds.peek().is_none() {
+        if self.rounds_of(name).next().is_none() {
             return Some(told(0));
         }
         let why = |result: &SubExperimentResult| {
@@ -118,7 +117,13 @@ impl JudgedResults {
             let is_short = !is_ended(result) && whole < planned;
             is_short.then(|| self.in_round(result, &(told(whole) + &cut_off)))
         };
-        rounds.find_map(why)
+        self.rounds_of(name).find_map(why).or_else(|| self.lacking_rounds(name))
+    }
+
+    /// Note that some of the planned rounds of a sub-experiment were not run.
+    fn lacking_rounds(&self, name: &str) -> Option<String> {
+        let (begun, rounds) = (self.rounds_of(name).count(), self.manifest.plan.rounds);
+        (begun < rounds as usize).then(|| format!("it did not finish: {begun} of {rounds} rounds"))
     }
 
     /// Note that a payload of a finished sub-experiment has no message at an offered load.
@@ -161,7 +166,8 @@ impl JudgedResults {
         SubStanding { distrust, notes: notes.collect() }
     }
 
-    /// Reasons that rounds of sub-experiments are not trusted, a line each, which begins with their name.
+    /// Reasons that rounds of sub-experiments are not trusted, were not run or missed their rate, a line each, which begins
+    /// with their name.
     pub fn left_out(&self) -> Vec<String> {
         let why = |result: &SubExperimentResult| {
             let why = result.distrust(self.allows_damage).or_else(|| self.cut_off(result))?;
@@ -169,7 +175,14 @@ impl JudgedResults {
         };
         let is_disturbed =
             |name: &str| self.manifest.plan.sub_experiments.iter().any(|sub| sub.name == name && sub.is_disturbed());
-        self.manifest.sub_experiments.iter().filter(|result| !is_disturbed(&result.name)).filter_map(why).collect()
+        let results = self.manifest.sub_experiments.iter().filter(|result| !is_disturbed(&result.name));
+        let table = self.trusted();
+        let of_sub = |name: &str| {
+            let [missed, _] = table.missed_rates(name, &[]);
+            let missing = missed.into_iter().map(|(_, why)| why).chain(self.lacking_rounds(name));
+            missing.map(|why| format!("'{name}': {why}")).collect::<Vec<_>>()
+        };
+        results.filter_map(why).chain(self.names().into_iter().flat_map(of_sub)).collect()
     }
 
     /// Reason that an interrupted payload has fewer samples than planned.

@@ -23,6 +23,9 @@ pub use tripmeter_abi::UnauthorizedPeer;
 /// version but 2, which has other words for patterns.
 pub const SCHEMA_VERSION: &str = "3.0";
 
+/// Variant of sockets whose messages stay on this host unless there are others.
+const LOOPBACK: &str = "loopback";
+
 /// The whole file.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "Tripmeter manifest")]
@@ -55,28 +58,30 @@ pub struct Manifest {
 
 impl Manifest {
     /// Names transports for people: between hosts no message uses the loopback, so `tcp/loopback` becomes `tcp`, an
-    /// alias in commands. Names of sub-experiments stay, as results are compared by them.
+    /// alias in commands.
     #[must_use]
     pub fn named_for_people(mut self) -> Self {
         if !self.plan.hosts.is_empty() {
             let transports = self.plan.sub_experiments.iter_mut().map(|sub| &mut sub.transport);
-            transports.filter(|one| one.variant == "loopback").for_each(|one| one.variant.clear());
+            transports.filter(|one| one.variant == LOOPBACK).for_each(|one| one.variant.clear());
         }
         self
     }
 
-    /// Gives the sub-experiments of a folder of version 2 the names that they would have today, as verdicts compare by
-    /// name. Files of samples keep theirs.
+    /// Gives sub-experiments that got a default name under schema 2 the name that they would have today, as verdicts
+    /// compare by name. Files of samples keep theirs.
     #[must_use]
     pub fn named_as_today(mut self) -> Self {
-        if self.schema_version.starts_with("2.") {
-            for planned in &mut self.plan.sub_experiments {
-                let Transport { system, variant, .. } = &planned.transport;
-                // A name that somebody gave stays.
-                if !planned.name.contains(&format!("{system}_{variant}_")) {
-                    continue;
-                }
+        for planned in &mut self.plan.sub_experiments {
+            let Transport { system, variant, .. } = &planned.transport;
+            let begin = format!("{system}_{}_", if variant.is_empty() { LOOPBACK } else { variant });
+            // A name that somebody gave stays.
+            if planned.name.contains(&begin) {
                 let today = name_of_today(&planned.name);
+                let today = match self.plan.hosts.is_empty() || !begin.ends_with(&format!("_{LOOPBACK}_")) {
+                    true => today,
+                    false => today.replacen(&begin, &format!("{system}_"), 1),
+                };
                 let results = self.sub_experiments.iter_mut().filter(|result| result.name == planned.name);
                 results.for_each(|result| result.name.clone_from(&today));
                 planned.name = today;

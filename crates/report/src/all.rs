@@ -95,7 +95,7 @@ mod tests {
         manifest.plan.left_out = vec!["iceoryx: no library".to_owned(), "iceoryx2: not built".to_owned()];
         manifest.plan.missing = vec!["iceoryx2: not built".to_owned()];
         let expected = "Nothing was measured.\n\n\
-            NOT RUN: mq\nMISSING: iceoryx2: not built\nleft out: iceoryx: no library\n";
+            NOT RUN: mq\nNOT MEASURED: iceoryx2: not built\nleft out: iceoryx: no library\n";
         assert_eq!(all(&manifest), expected);
     }
 

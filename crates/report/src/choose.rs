@@ -198,8 +198,8 @@ impl<'a> Ranking<'a> {
                 is_right: true,
                 ..Column::words(
                     "ratio",
-                    "ratio",
-                    "latency divided by that of the first, median over rounds; the ranking uses it",
+                    "ratio\nby round",
+                    "latency divided by that of the first, round by round: the median; the ranking uses it",
                 )
             },
             Column::numbers(
@@ -290,6 +290,8 @@ impl<'a> Ranking<'a> {
         notes.extend(self.modes().map(|text| note(Severity::Warning, "medians and ratio differ", text)));
         notes.extend(self.too_few_rounds().map(|text| note(Severity::Warning, "too few rounds", text)));
         notes.extend(self.too_few(by).map(|text| note(Severity::Warning, "too few messages", text)));
+        let capped = self.judged.iter().filter_map(JudgedTransport::capped);
+        notes.extend(capped.map(|text| note(Severity::Warning, "fewer samples than planned", text)));
         let meant = self.judged.iter().map(|one| one.curve.merged().planned);
         let mut shared: Vec<String> = meant.filter_map(|planned| plan.shared_cpus(planned)).collect();
         shared.dedup();

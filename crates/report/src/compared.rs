@@ -23,6 +23,11 @@ pub fn by_runs(made: &ByRuns, effect: f64, strict: bool) -> Document {
         made.missed.iter().map(|line| Note::new(Severity::Error, "not trusted", None, format!("FAILED: {line}")));
     let known =
         made.notes.iter().map(|line| Note::new(Severity::Warning, "to be known", None, format!("note: {line}")));
+    let too_few = made.too_few.iter().map(|line| match strict {
+        true => Note::new(Severity::Error, "too few samples", None, format!("FAILED: {line}")),
+        false => Note::new(Severity::Warning, "to be known", None, format!("note: {line}")),
+    });
+    let known = known.chain(too_few);
     let rare = made.rare_losses.iter().map(rare_loss);
     let modes = verdicts::modes(&made.judgements, SIDES);
     let lacks = lacks(&made.missing, &made.new, strict);
@@ -156,6 +161,7 @@ mod tests {
             judgements: JudgedFigure::all(vec![cell("uds", 1.0), cell("tcp", 2.0)], &question).unwrap(),
             failures: vec!["uds, round 3 of the results: it hangs".to_owned()],
             missed: Vec::new(),
+            too_few: None,
             notes: vec!["uds, in the results: fewer samples than planned".to_owned()],
             always_zero: vec![address("uds", Figure::LossShare, Statistic::Value)],
             rare_losses: vec![RareLoss {
@@ -190,6 +196,11 @@ mod tests {
         let text = crate::fixture::text(&by_runs(&made, 0.1, false));
         assert!(text.contains("FAILED: uds, in the results: RATE MISSED at 1k 1000hz\n"), "{text}");
         made.missed.clear();
+        made.too_few = Some("too few samples".to_owned());
+        assert!(made.passed(false) && !made.passed(true));
+        let texts = [false, true].map(|strict| crate::fixture::text(&by_runs(&made, 0.1, strict)));
+        assert!(texts[0].contains("note: too few samples\n") && texts[1].contains("FAILED: too few samples\n"));
+        made.too_few = None;
         made.new.push("pipe".to_owned());
         assert!(made.passed(false) && !made.passed(true));
     }

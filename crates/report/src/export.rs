@@ -75,6 +75,20 @@ mod tests {
         assert!(summary.contains(&format!("| incomplete: {why} |")), "{summary}");
         assert_eq!((is_in_bencher, left_out), (false, vec![format!("mq at 1k: {why}")]));
 
+        let ([suites, commands, summary], _, left_out) = changed(|manifest| {
+            manifest.plan.missing.push("transport 'tcp': no address can be bound".to_owned());
+        });
+        let why = "it was not measured: no address can be bound";
+        assert_eq!(suites.matches(&format!("<skipped message=\"{why}\"")).count(), 2, "{suites}");
+        assert_eq!(commands, format!("::error title=tcp at all payloads::incomplete: {why}\n"));
+        assert!(summary.contains(&format!("| incomplete: {why} |")), "{summary}");
+        assert_eq!(left_out, [format!("tcp at all payloads: {why}")]);
+
+        let ([suites, commands, summary], is_in_bencher, left_out) = changed(|manifest| manifest.plan.rounds = 2);
+        let why = "it did not finish: 1 of 2 rounds";
+        assert!(suites.contains("<failure type=\"run\"") && commands.contains(why), "{suites} {commands}");
+        assert!(summary.contains(why) && !is_in_bencher && left_out[0].ends_with(why), "{summary} {left_out:?}");
+
         let ([suites, commands, summary], is_in_bencher, left_out) = changed(|manifest| {
             let result = &mut manifest.sub_experiments[0];
             result.status = RunStatus::Interrupted;

@@ -21,7 +21,7 @@ pub fn limit_checks(check: &ResultsCheck, detailed: bool, strict: bool) -> Docum
         distrusted
             .chain(known)
             .chain(lacking(&check.without_limits, "without limits", NOT_CHECKED, strict))
-            .chain(lacking(&check.not_measured, "with limits, but not measured", NOT_CHECKED, strict))
+            .chain(lacking(&check.not_measured, "with limits, but not measured", NOT_CHECKED, check.needs_all(strict)))
             .collect(),
         verdict(check, strict),
     )
@@ -78,8 +78,7 @@ fn distance(row: &CheckedLimit) -> Cell {
 
 fn verdict(check: &ResultsCheck, strict: bool) -> String {
     let (passed, all) = check.counts();
-    let one_sided = if strict { check.without_limits.len() + check.not_measured.len() } else { 0 };
-    let judged = counted(check.checked.len() + one_sided, "sub-experiment");
+    let judged = counted(check.checked.len() + check.failing_on_one_side(strict), "sub-experiment");
     let unclear = check.checked.iter().map(CheckedSub::inconclusive_rows);
     let [clocks, few] = unclear.fold([0, 0], |[clocks, few], one| [clocks + one[0], few + one[1]]);
     let unclear = [(clocks, "because of the clocks of two hosts"), (few, "because of too few samples")]
@@ -137,8 +136,11 @@ mod tests {
         let good =
             one("uds", &[(median.clone(), Some(1500.0)), (p99.clone(), Some(2000.0)), (loss.clone(), Some(0.0))]);
         let bad = one("tcp", &[(median, Some(2500.0)), (loss, Some(0.05)), (p99, None)]);
-        let check =
-            ResultsCheck { checked: vec![good, bad], without_limits: vec!["new".to_owned()], not_measured: Vec::new() };
+        let check = ResultsCheck {
+            checked: vec![good, bad],
+            without_limits: vec!["new".to_owned()],
+            ..ResultsCheck::default()
+        };
         let of = |detailed, strict| crate::fixture::text(&limit_checks(&check, detailed, strict));
         let golden = "\
 sub-experiment passed worst figure            from limit verdict
@@ -212,6 +214,7 @@ not checked: 1 sub-experiment without limits: new
             (result.cells[0].samples, result.cells[0].cut_short) = (932, Some("interrupted".into()));
         };
         fails(&[P99], interrupt, "0 of 1 payloads; 1k: interrupted, 932 of 10000 samples");
+        fails(&[P99], |manifest| manifest.plan.rounds = 2, "it did not finish: 1 of 2 rounds");
         let empty = |manifest: &mut Manifest| {
             manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 0 of 1 offered loads".into());
             manifest.sub_experiments[0].cells[0].trials.clear();
@@ -237,6 +240,48 @@ not checked: 1 sub-experiment without limits: new
             (cell.samples, cell.cut_short) = (500, Some("time cap of 2 s".into()));
         };
         named(&[P99], cap, "fewer samples than planned: 1k: time cap of 2 s, 500 of 10000 samples");
+    }
+
+    #[test]
+    fn what_could_not_run_has_no_limits_that_pass() {
+        let elsewhere = |missing: &[&str]| {
+            let mut manifest = fixture::manifest();
+            fixture::add(&mut manifest, "uds", "uds/datagram", &[1024]);
+            fixture::result(&mut manifest, "uds", 1, &[(1024, 1000.0)]);
+            manifest.plan.missing = missing.iter().map(|line| (*line).to_owned()).collect();
+            let (mut limits, results) = (FigureLimits::default(), JudgedResults { manifest, allows_damage: false });
+            for name in ["uds", "mq"] {
+                let mut limit = limit(Figure::RttHalf, Statistic::P50, 1e9);
+                limit.address.sub_experiment = name.to_owned();
+                limits.rows.push(limit);
+            }
+            ResultsCheck::new(&limits, &results)
+        };
+        assert_eq!([false, true].map(|strict| elsewhere(&[]).failing(strict)), [0, 1], "it was not asked for");
+        let check = elsewhere(&["transport 'mq': no queue can be opened"]);
+        assert_eq!(check.failing(false), 1);
+        let text = fixture::text(&limit_checks(&check, false, false));
+        assert!(text.contains("FAILED: 1 sub-experiment with limits, but not measured: mq\n"), "{text}");
+    }
+
+    #[test]
+    fn a_history_has_only_the_rates_of_a_load_that_was_missed() {
+        let mut manifest = fixture::manifest();
+        fixture::add(&mut manifest, "uds", "uds/datagram", &[1024]);
+        fixture::result(&mut manifest, "uds", 1, &[(1024, 1000.0)]);
+        fixture::put(fixture::trial_of(&mut manifest, 0), &[(Figure::AchievedRate, 5.0)]);
+        let figures = |manifest: &Manifest| {
+            let results = JudgedResults { manifest: manifest.clone(), allows_damage: false };
+            let mut history = tripmeter_analysis::history::History::default();
+            history.add("one", &results, &Selection::default());
+            let figures: Vec<Figure> = history.series.iter().map(|series| series.address.figure).collect();
+            (figures.contains(&Figure::RttHalf), figures.contains(&Figure::AchievedRate), results.left_out())
+        };
+        assert_eq!(figures(&manifest), (true, true, Vec::new()));
+        fixture::trial_of(&mut manifest, 0).rate_missed = true;
+        let (has_latency, has_rate, left_out) = figures(&manifest);
+        assert_eq!((has_latency, has_rate, left_out.len()), (false, true, 1));
+        assert!(left_out[0].starts_with("'uds': RATE MISSED at 1k closed"), "{left_out:?}");
     }
 
     #[test]

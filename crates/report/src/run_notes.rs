@@ -70,7 +70,7 @@ pub fn of_run(side: &MeasuredSide<'_>, of_trials: Vec<Note>) -> Vec<Note> {
     all.extend(audit::note(manifest).map(info("machine")));
     all.extend(plan.not_installed().map(info("not installed")));
     all.extend(plan.left_out.iter().map(|left_out| match plan.missing.contains(left_out) {
-        true => Note::new(Severity::Warning, "missing", None, format!("MISSING: {left_out}")),
+        true => Note::new(Severity::Warning, "missing", None, format!("NOT MEASURED: {left_out}")),
         false => info("left out")(format!("left out: {left_out}")),
     }));
     all

@@ -114,7 +114,8 @@ pub fn of_check(checked: &ResultsCheck, strict: bool, exit_code: u8) -> VerdictD
     let distrust = checked.checked.iter().filter_map(|one| Some(trouble(Some(&one.name), one.distrust.clone()?, true)));
     let known = checked.checked.iter().flat_map(|one| known(&one.name, &one.notes));
     let without = checked.without_limits.iter().map(|name| trouble(Some(name), "it has no limits", strict));
-    let absent = checked.not_measured.iter().map(|name| trouble(Some(name), "it has limits, but was not run", strict));
+    let absent = checked.not_measured.iter();
+    let absent = absent.map(|name| trouble(Some(name), "it has limits, but was not run", checked.needs_all(strict)));
     let troubles = distrust.chain(known).chain(without).chain(absent).collect();
     VerdictDocument::new(JudgingCommand::Check, exit_code, rows, 0).with_troubles(troubles)
 }
@@ -184,7 +185,8 @@ pub fn of_ranks(made: &ByRuns, strict: bool, exit_code: u8) -> VerdictDocument {
     };
     let rows = made.judgements.iter().map(judged_row).chain(made.always_zero.iter().map(zero)).collect();
     let failures = made.failures.iter().chain(&made.notes).map(|what| trouble(None, what, false));
-    let missed = made.missed.iter().map(|what| trouble(None, what, true));
+    let too_few = made.too_few.iter().map(|what| trouble(None, what, strict));
+    let missed = made.missed.iter().map(|what| trouble(None, what, true)).chain(too_few);
     let troubles = failures.chain(missed).chain(one_sided(&made.missing, &made.new, strict)).collect();
     let document = VerdictDocument::new(JudgingCommand::Compare, exit_code, rows, 0).with_troubles(troubles);
     VerdictDocument { false_discovery_rate: rate(&made.question), ..document }

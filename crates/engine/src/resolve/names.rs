@@ -6,8 +6,7 @@ use tripmeter_abi::Pattern;
 use tripmeter_model::Touch;
 use tripmeter_model::interference::BackgroundLoad;
 use tripmeter_model::name::{self, is_name, is_name_byte};
-use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::recording::Recording;
+use tripmeter_model::plan::{Plan, SubExperiment};
 
 pub(super) fn check_name(name: &str) -> Result<(), Problem> {
     if is_name(name) { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
@@ -15,9 +14,14 @@ pub(super) fn check_name(name: &str) -> Result<(), Problem> {
 
 /// Builds `system_variant[_key-value...]_wait[_touch][_pattern][_mode | _bursts][_topics-n | _publishers-n |
 /// _recording | _topics][_clients-n][_followers-n][_sched][_background]`.
-pub(super) fn default_name(sub_experiment: &SubExperiment, recording: Option<&Recording>) -> String {
+///
+/// Between hosts no message uses the loopback, and a variant of that name is left out.
+pub(super) fn default_name(sub_experiment: &SubExperiment, plan: &Plan) -> String {
     let transport = &sub_experiment.transport;
-    let mut name = format!("{}_{}", transport.system, transport.variant);
+    let mut name = transport.system.clone();
+    if plan.hosts.is_empty() || transport.variant != "loopback" {
+        name += &format!("_{}", transport.variant);
+    }
     for (key, value) in &transport.given {
         name += &format!("_{key}-{value}");
     }
@@ -34,7 +38,7 @@ pub(super) fn default_name(sub_experiment: &SubExperiment, recording: Option<&Re
     } else if workload.is_call() && !workload.is_closed() && !workload.is_recorded() {
         name += &format!("_{}", workload.mode());
     }
-    if let Some(recording) = recording {
+    if let Some(recording) = &plan.recording {
         name += if recording.has_file() { "_recording" } else { "_topics" };
     } else if workload.links() > 1 {
         let what = match (workload.is_call(), workload.publishers()) {

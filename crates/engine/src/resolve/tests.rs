@@ -485,6 +485,23 @@ fn several_followers_are_planned_where_the_transport_reaches_them() {
     assert!(!text.contains("\"followers\"") && !text.contains("follower_cpus"), "{text}");
 }
 
+/// Whoever polls on the only CPU keeps those from running who bring messages of other hosts; and no name tells of a
+/// loopback between hosts.
+#[test]
+fn between_hosts_nobody_polls_on_the_only_cpu() {
+    for (cpus, wait) in [(&[3][..], Wait::Block), (&[3, 4], Wait::Poll)] {
+        let mut far = planned("far", &["loopback"]);
+        far.description.variants[0].remote = true;
+        let cpus = cpus.iter().map(|&number| UsableCpu { number, core: vec![number] }).collect();
+        let text = format!("to = ['u@h']\ninterface = '127.0.0.1'\nfloor = false\n{}", of(&["far"]));
+        let (experiment, registry) = (Experiment::parse(&text).unwrap(), registry_of(vec![far]));
+        let machine = Machine { cpus, ..machine() };
+        let plan = resolve_on(&machine, &experiment, "test", Unavailable::LeaveOut, &registry).unwrap();
+        let sub = &plan.sub_experiments[0];
+        assert_eq!((sub.wait, sub.name.as_str()), (wait, format!("far_{wait}").as_str()));
+    }
+}
+
 /// Both ways of having both sides on one CPU.
 #[test]
 fn sides_that_share_a_cpu_do_not_poll_unless_asked_to() {

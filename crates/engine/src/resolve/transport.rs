@@ -62,7 +62,8 @@ impl Planner<'_> {
             return Err(Problem::CpusOf(task.pattern));
         }
         let follower_cpus = self.cpus_of_followers(workload.followers());
-        let takes_turns = self.plan.shares_cpus(&follower_cpus);
+        // With one CPU, whoever polls also keeps those from running who bring messages of other hosts.
+        let takes_turns = self.plan.shares_cpus(&follower_cpus) || self.machine.cpus.len() == 1;
         let wait = wait_of(variant, task.wait, takes_turns || facts(task.pattern).blocks)?;
         real_time::check(self.plan, workload, variant, task.pattern, (task.sched, wait))?;
         self.probe(candidate, &transport, task, wait)?;
@@ -90,7 +91,7 @@ impl Planner<'_> {
             instrument: None,
             added_as_floor: false,
         };
-        sub_experiment.name = default_name(&sub_experiment, self.plan.recording.as_ref());
+        sub_experiment.name = default_name(&sub_experiment, self.plan);
         Ok(sub_experiment)
     }
 

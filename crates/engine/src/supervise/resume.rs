@@ -6,7 +6,7 @@ use crate::files::whole;
 use crate::results::{LockedFolder, Results, ResultsError};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tripmeter_model::manifest::{
-    Environment, Manifest, PayloadResult, Resumption, RunStatus, SubExperimentResult, Verdict,
+    Environment, Manifest, PayloadResult, Resumption, RunStatus, SCHEMA_VERSION, SubExperimentResult, Verdict,
 };
 
 /// Part of a run that is measured already.
@@ -207,6 +207,10 @@ impl Begun {
         (manifest.status, manifest.ended, manifest.results) = (RunStatus::Running, None, 0);
         (manifest.environment.after, manifest.environment.audit_after) = (None, None);
         let rest = if self.is_rest { self.named_rest() } else { Vec::new() };
+        // What is written again has today's words. Times that ticks may have sampled stay marked by their version.
+        if !manifest.may_sample_kernel_time() {
+            manifest.schema_version = SCHEMA_VERSION.to_owned();
+        }
         manifest.resumptions.push(Resumption { at: now(), after_round: self.rounds, rest });
         if !self.is_rest {
             return Ok((manifest, Results::reopen(&self.folder, self.rounds)?));

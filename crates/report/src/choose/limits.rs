@@ -10,7 +10,9 @@ use crate::number::percent;
 use crate::values::Value;
 use tripmeter_analysis::Row;
 use tripmeter_analysis::derived::cpu_share;
+use tripmeter_analysis::table::samples_for;
 use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::manifest::PayloadResult;
 use tripmeter_model::metric::{Interval, Process, Stream};
 use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::proportion::{self, Proportion};
@@ -104,6 +106,25 @@ impl<'a> JudgedTransport<'a> {
         }
     }
 
+    /// Messages of the round that has the fewest.
+    fn fewest_messages(&self, payload: u64) -> f64 {
+        let rounds = self.curve.rounds(payload, Statistic::N);
+        rounds.map_or(0.0, |rounds| rounds.values.iter().copied().fold(f64::INFINITY, f64::min))
+    }
+
+    /// Line about the payload if its time cap ended it.
+    pub fn capped(&self) -> Option<String> {
+        let why = self.shortfall(PayloadResult::is_capped)?;
+        Some(format!("{}: fewer samples than planned: {why}", self.curve.label))
+    }
+
+    fn shortfall(&self, is_meant: fn(&PayloadResult) -> bool) -> Option<String> {
+        let sub = self.curve.merged();
+        let cells = sub.results.iter().flat_map(|result| &result.cells);
+        let mut meant = cells.filter(|cell| cell.payload_bytes == self.row.payload_bytes && is_meant(cell));
+        meant.find_map(|cell| cell.shortfall(sub.planned))
+    }
+
     /// The CPU time of all processes, over rounds.
     fn cpu_of_all(&self) -> Option<Value> {
         let [publisher, subscribers] = &self.cpu;
@@ -131,8 +152,15 @@ impl<'a> JudgedTransport<'a> {
         });
         let (seen, interval) = largest.unwrap_or((self.value.value, self.value.interval));
         let ends = written(interval, time);
-        let text = || format!("{statistic} {}{ends}, limit {} (--max-latency)", time(seen), time(limit));
-        self.note(standing(seen, interval, limit), text);
+        let needed = samples_for(statistic).filter(|needed| self.fewest_messages(payload) < *needed as f64);
+        let few = needed.map_or_else(String::new, |needed| format!("; it needs {needed} messages per round"));
+        let text = || format!("{statistic} {}{ends}, limit {} (--max-latency){few}", time(seen), time(limit));
+        let standing = match standing(seen, interval, limit) {
+            // Without an upper bound, it is not known that it is below the limit.
+            Standing::Met if needed.is_some() => Standing::Unclear,
+            other => other,
+        };
+        self.note(standing, text);
     }
 
     fn judge_cpu(&mut self, wish: &Wish) {
@@ -164,7 +192,7 @@ impl<'a> JudgedTransport<'a> {
         self.note(standing(lost.share(), interval, most), text);
     }
 
-    /// Rates that were missed, failed proofs and missing rounds.
+    /// Rates that were missed, failed proofs, missing rounds and payloads that were cut off.
     fn judge_trials(&mut self, side: &MeasuredSide<'_>) {
         if side.metrics.is_rate_missed(self.row) {
             let of = |figure| side.metrics.get(self.row, &Stream::all(), figure, Statistic::Value);
@@ -182,6 +210,7 @@ impl<'a> JudgedTransport<'a> {
         if sub.disqualified() == Some(Disqualified::PathProofFailed) {
             self.fails.push("its path proof failed".to_owned());
         }
+        self.fails.extend(self.shortfall(PayloadResult::is_cut_off));
         let (measured, planned) = (self.value.rounds, sub.rounds as usize);
         if measured < planned {
             self.fails.push(format!("it was measured in only {measured} of {planned} rounds"));

@@ -101,6 +101,30 @@ fn what_fails_a_limit_is_named_with_value_and_limit() {
     assert!(text.contains("it missed the rate") && text.contains("mq/one: p99"), "{text}");
 }
 
+/// 1,000 messages per round bound p99, and not p99.9.
+#[test]
+fn a_limit_is_not_met_by_a_percentile_of_too_few_messages_or_by_what_was_cut_off() {
+    let mut measured = manifest(&[("uds", 1e6)]);
+    let limited = |by| Wish { by, max_latency_ns: Some(9e9), ..WISH };
+    assert!(choose(&measured, &limited(Statistic::P99)).unwrap().has_answer);
+    assert!(choose(&measured, &Wish { by: Statistic::P999, ..WISH }).unwrap().has_answer, "there is no limit");
+    let choice = choose(&measured, &limited(Statistic::P999)).unwrap();
+    let text = page(&choice);
+    assert!(!choice.has_answer && text.contains("UNDECIDED: uds/one: p999"), "{text}");
+    assert!(text.contains("it needs 2995 messages per round"), "{text}");
+
+    let cell = &mut measured.sub_experiments[2].cells[0];
+    (cell.samples, cell.samples_planned, cell.cut_short) = (78, 1000, Some("time cap of 1 s".into()));
+    let choice = choose(&measured, &WISH).unwrap();
+    let text = page(&choice);
+    assert!(choice.has_answer && text.contains("uds/one: fewer samples than planned: 1k: time cap of 1 s"), "{text}");
+
+    measured.sub_experiments[2].cells[0].cut_short = Some("interrupted".into());
+    let choice = choose(&measured, &WISH).unwrap();
+    let text = page(&choice);
+    assert!(!choice.has_answer && text.contains("FAILED: uds/one: 1k: interrupted, 78 of 1000 samples"), "{text}");
+}
+
 #[test]
 fn what_is_not_here_or_cannot_do_it_is_named_once_for_each_reason() {
     let mut measured = manifest(&[("uds", 1e6)]);

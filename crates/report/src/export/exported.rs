@@ -70,6 +70,8 @@ pub(super) fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
             let place = (figure.address.sub_experiment.clone(), figure.address.payload_bytes);
             by_place.entry(place).or_default().push(figure);
         }
+        let named = |name: &str| if results.len() > 1 { format!("{}/{name}", one.name) } else { name.to_owned() };
+        all.extend(one.manifest.plan.missing.iter().map(|line| missing(line, named)));
         for plan in one.manifest.plan.sub_experiments.iter().filter(|plan| !plan.is_disturbed()) {
             let cells = one.manifest.sub_experiments.iter().filter(|result| result.name == plan.name);
             let unmeasured: Vec<_> = cells.clone().flat_map(|result| result.unmeasured(plan)).collect();
@@ -98,7 +100,7 @@ pub(super) fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
                 ExportedPayload { size, at, state, figures, unbounded }
             };
             all.push(ExportedSub {
-                name: if results.len() > 1 { format!("{}/{}", one.name, plan.name) } else { plan.name.clone() },
+                name: named(&plan.name),
                 payloads: plan.payloads.iter().map(payload).collect(),
                 trouble: distrust.clone().or_else(|| judged.unfinished(&plan.name)),
                 notes: judged.notes(&plan.name),
@@ -107,6 +109,20 @@ pub(super) fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
         }
     }
     all
+}
+
+/// A transport that was asked for by name, and left out with the reason in this line.
+fn missing(line: &str, named: impl Fn(&str) -> String) -> ExportedSub {
+    let parts = line.strip_prefix("transport '").and_then(|rest| rest.split_once("': "));
+    let (name, why) = parts.unwrap_or(("transport", line));
+    let nothing = ExportedPayload {
+        size: "all payloads".to_owned(),
+        at: "at all payloads".to_owned(),
+        state: PayloadState::Skipped(format!("it was not measured: {why}")),
+        figures: Vec::new(),
+        unbounded: Vec::new(),
+    };
+    ExportedSub { name: named(name), trouble: None, notes: Vec::new(), payloads: vec![nothing], duration_s: 0.0 }
 }
 
 /// That messages were lost, if so.

@@ -56,7 +56,15 @@ fn properties(sub: &ExportedSub) -> Vec<(String, String)> {
 }
 
 fn of_sub(sub: &ExportedSub) -> TestSuite {
-    let run = sub.trouble.as_ref().map_or(CaseOutcome::Passed, |why| CaseOutcome::Failed("run", why.clone()));
+    let skipped = sub.payloads.iter().map(|payload| match &payload.state {
+        PayloadState::Skipped(why) => Some(why),
+        _ => None,
+    });
+    let run = match (&sub.trouble, skipped.collect::<Option<Vec<_>>>().as_deref()) {
+        (Some(why), _) => CaseOutcome::Failed("run", why.clone()),
+        (None, Some([why, ..])) => CaseOutcome::Skipped((*why).clone()),
+        (None, _) => CaseOutcome::Passed,
+    };
     let payloads = sub.payloads.iter().map(|payload| TestCase {
         name: payload.size.clone(),
         outcome: match &payload.state {
@@ -115,7 +123,8 @@ fn of_verdict(verdict: &VerdictDocument, subs: &[ExportedSub]) -> Vec<TestSuite>
 
 fn write_suite(writer: &mut Writer<Vec<u8>>, suite: &TestSuite, id: usize, timestamp: &str) -> io::Result<()> {
     let count = |is: fn(&CaseOutcome) -> bool| suite.cases.iter().filter(|case| is(&case.outcome)).count().to_string();
-    let (id, time) = (id.to_string(), format!("{:.3}", suite.time_s));
+    // A sum of nothing is -0.
+    let (id, time) = (id.to_string(), format!("{:.3}", suite.time_s + 0.0));
     let tests = suite.cases.len().to_string();
     let failures = count(|outcome| matches!(outcome, CaseOutcome::Failed(..)));
     let skipped = count(|outcome| matches!(outcome, CaseOutcome::Skipped(_)));

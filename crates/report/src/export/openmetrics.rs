@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use tripmeter_analysis::{MetricTable, Selection};
 use tripmeter_model::figure::{Figure, Statistic, Unit};
+use tripmeter_model::metric::Stream;
 
 /// Every stored figure put together over its rounds, and the loss. A percentile of too few samples for an upper bound is left
 /// out.
@@ -32,7 +33,7 @@ pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
             }
             let labels = [
                 ("sub_experiment", table.sub(row).to_owned()),
-                ("payload_bytes", row.payload_bytes.to_string()),
+                ("payload_bytes", payload(row.payload_bytes, table.has_several_sizes(row), stream)),
                 ("offered_load", table.load(row).to_string()),
                 ("stream", stream.to_string()),
             ];
@@ -43,7 +44,7 @@ pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
             let address = &one.address;
             let labels = [
                 ("sub_experiment", address.sub_experiment.clone()),
-                ("payload_bytes", address.payload_bytes.to_string()),
+                ("payload_bytes", payload(address.payload_bytes, address.has_several_sizes, &address.stream)),
                 ("offered_load", address.load.to_string()),
                 ("stream", address.stream.to_string()),
             ];
@@ -99,6 +100,15 @@ fn family(figure: Figure, is_count: bool) -> (String, &'static str, f64) {
         (true, _) => (format!("tripmeter_{stem}_samples"), "samples", 1.0),
         (false, "") => (format!("tripmeter_{stem}"), "", 1.0),
         (false, unit) => (format!("tripmeter_{stem}_{unit}"), unit, factor),
+    }
+}
+
+/// Bytes, or the messages that are meant where they have several sizes.
+fn payload(bytes: u64, has_several_sizes: bool, stream: &Stream) -> String {
+    match (has_several_sizes, &stream.topic) {
+        (false, _) => bytes.to_string(),
+        (true, None) => "all topics".to_owned(),
+        (true, Some(_)) => "one topic".to_owned(),
     }
 }
 

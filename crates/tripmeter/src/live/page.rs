@@ -176,7 +176,7 @@ impl LivePage {
 }
 
 fn so_far(manifest: &Manifest) -> Document {
-    let mut document = tripmeter_report::screen(manifest, false);
+    let mut document = tripmeter_report::screen(&manifest.clone().named_for_people(), false);
     for block in &mut document.blocks {
         if let Block::Notes(notes) = block {
             notes.retain(|note| !STILL_TO_COME.iter().any(|begin| note.text.starts_with(begin)));

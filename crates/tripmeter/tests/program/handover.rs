@@ -80,7 +80,7 @@ fn a_migration_is_noticed_and_no_attempt_is_lost() {
     }
     metrics::check(&results);
     let text = finished.unwrapped();
-    let note = text.lines().find(|line| line.starts_with("~ uds_stream_block_channel at 1k: the core-to-core latency"));
+    let note = text.lines().find(|line| line.starts_with("~ uds_stream_block_publish at 1k: the core-to-core latency"));
     assert!(note.is_some_and(|line| line.contains("measured again 2 times")), "{}", finished.stdout);
 }
 

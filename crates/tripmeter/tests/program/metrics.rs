@@ -89,32 +89,68 @@ fn every_pattern_has_its_figures_in_the_flat_table() {
     }
 }
 
-/// Includes a folder of a later minor version, with unknown fields.
+/// Includes folders of later minor versions, with unknown fields.
 #[test]
-fn results_of_this_major_version_are_read() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/results-2.0");
-    let place = folder();
-    for file in ["manifest.json", "trials.jsonl"] {
-        let text = std::fs::read_to_string(golden.join(file)).unwrap();
-        let text = text.replace("\"schema_version\": \"2.0\"", "\"of_tomorrow\": [1], \"schema_version\": \"2.9\"");
-        std::fs::write(place.path().join(file), text.replace("{\"kind\"", "{\"new\":{},\"kind\"")).unwrap();
+fn results_of_this_major_version_and_the_one_before_are_read() {
+    let before = [
+        "uds_stream_poll,64,closed,all,rtt_half_ns,p50,1,2644,",
+        "uds_stream_poll,1024,closed,all,rtt_half_ns,p50,1,2408.5,",
+        "uds_stream_poll,1024,closed,all,sent,value,1,55,",
+    ];
+    let this = [
+        "uds_stream_poll,64,closed,all,rtt_half_ns,p50,1,2077.25,",
+        "uds_stream_block_publish,1024,1000hz,all,response_ns,p50,1,839732,",
+        "uds_stream_block_call_background-cpu-1,64,closed,all,service_rtt_ns,p50,1,47037.5,",
+    ];
+    for (version, rows) in [("2.0", before), ("3.0", this)] {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/results-{version}"));
+        let place = folder();
+        for file in ["manifest.json", "trials.jsonl"] {
+            let text = std::fs::read_to_string(golden.join(file)).unwrap();
+            let written = |version: &str| format!("\"schema_version\": \"{version}\"");
+            let later = format!("\"of_tomorrow\": [1], {}", written(&version.replace(".0", ".9")));
+            let text = text.replace(&written(version), &later);
+            std::fs::write(place.path().join(file), text.replace("{\"kind\"", "{\"new\":{},\"kind\"")).unwrap();
+        }
+        for results in [golden.as_path(), place.path()] {
+            let results = results.display().to_string();
+            let words = ["export", &results, "--format", "csv"];
+            let printed = Tripmeter::new(words).run().with(0).stdout;
+            for row in rows {
+                assert!(printed.lines().any(|line| line.starts_with(row)), "{row}\n{printed}");
+            }
+        }
+        check(&golden);
+        assert_eq!(sample_payloads(&golden, "uds_stream_poll"), [[64; 50], [1024; 50]].concat());
+        let environment = manifest(&golden).environment;
+        assert!(environment.audit_before.is_some() && environment.audit_after.is_some());
     }
-    for results in [golden.as_path(), place.path()] {
-        let results = results.display().to_string();
-        let words = ["export", &results, "--format", "csv"];
-        let printed = Tripmeter::new(words).run().with(0).stdout;
-        for row in [
-            "uds_stream_poll,64,closed,all,rtt_half_ns,p50,1,2644,",
-            "uds_stream_poll,1024,closed,all,rtt_half_ns,p50,1,2408.5,",
-            "uds_stream_poll,1024,closed,all,sent,value,1,55,",
-        ] {
-            assert!(printed.lines().any(|line| line.starts_with(row)), "{row}\n{printed}");
+}
+
+/// Patterns and the background load had other words, and default names have them.
+#[test]
+fn what_was_measured_under_schema_2_is_compared_by_the_names_of_today() {
+    let place = folder();
+    for (name, names) in [
+        ("call", &["uds_datagram_block_call_clients-3", "inmem_queue_block_call"][..]),
+        ("publish", &["uds_datagram_block_publish"]),
+        ("two-hosts", &["tcp_block_publish", "udp_block_publish"]),
+    ] {
+        let old = crate::common::repository().join("tests/redesign/corpus").join(name).display().to_string();
+        let file = |ending: &str| place.path().join(format!("{name}.{ending}")).display().to_string();
+        let [limits, older] = [file("csv"), file("old.csv")];
+        Tripmeter::new(["limits", &old, "-q", "-o", &limits]).run();
+        let text = std::fs::read_to_string(&limits).unwrap();
+        assert!(names.iter().all(|name| text.contains(&format!("\n{name},"))), "{text}");
+        assert!(!["_rpc", "_channel", "_loopback"].iter().any(|word| text.contains(word)), "{text}");
+        // As the same command wrote it before.
+        let before = text.replace("_call", "_rpc").replace("_publish", "_channel");
+        std::fs::write(&older, before).unwrap();
+        for limits in [limits, older] {
+            let done = Tripmeter::new(["check", &old, "--limits", &limits, "--strict"]).run();
+            assert!(!done.stdout.contains("not measured") && !done.stdout.contains("without limits"), "{done:?}");
         }
     }
-    check(&golden);
-    assert_eq!(sample_payloads(&golden, "uds_stream_poll"), [[64; 50], [1024; 50]].concat());
-    let environment = manifest(&golden).environment;
-    assert!(environment.audit_before.is_some() && environment.audit_after.is_some());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use crate::common::{LONGEST, Running, Tripmeter, alone, has_cell, is_nightly, manifest_so_far, plugin, repository};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tripmeter_model::exit;
@@ -75,6 +76,14 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Contents of a file; `None` if whoever writes there has just renamed it.
+fn contents(path: &Path) -> Option<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        read => Some(read.unwrap()),
+    }
+}
+
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -82,8 +91,8 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         if path.is_dir() {
             found.insert(path.clone(), Vec::new());
             found.extend(files(&path));
-        } else {
-            found.insert(path.clone(), fs::read(&path).unwrap());
+        } else if let Some(contents) = contents(&path) {
+            found.insert(path, contents);
         }
     }
     found
