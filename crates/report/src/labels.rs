@@ -19,7 +19,7 @@ const FACTORS: [fn(&SubExperiment) -> String; 7] = [
     |sub| sub.wait.to_string(),
     |sub| format!("touch {}", sub.touch),
     |sub| sub.sched.to_string(),
-    |sub| if sub.background.is_none() { "at rest".to_owned() } else { format!("background {}", sub.background) },
+    |sub| if sub.background.is_none() { "at rest".to_owned() } else { format!("with {}", sub.background) },
     |sub| counted(sub.workload.followers() as usize, "follower"),
     |sub| counted(sub.workload.publishers() as usize, "publisher"),
     |sub| {

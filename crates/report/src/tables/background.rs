@@ -49,7 +49,7 @@ pub fn table(side: &MeasuredSide<'_>) -> Table {
     let what = "what a process of ours did beside the measurement";
     let table = TableOf::new("background load and rest".to_owned(), &lines)
         .column(Column::words("transport", "latency", "").at_most(LABEL_COLUMNS).merged(), label)
-        .column(Column::words("background", "background", what).merged(), |line| {
+        .column(Column::words("background", "beside", what).merged(), |line| {
             Cell::text(line.row.sub.planned.background.to_string())
         })
         .with([columns::payload().merged()])
