@@ -59,7 +59,7 @@ macro_rules! words {
 }
 
 words! {
-    /// What is done over a transport.
+    /// Pattern of messages over a transport.
     Pattern {
         /// One message at a time, each answered.
         Ping = 1 << 0 => "ping" | "pingpong",
@@ -87,7 +87,7 @@ words! {
 }
 
 words! {
-    /// What the payload travels through.
+    /// Path of the payload.
     Path {
         /// Not checked by the host.
         Other = 0 => "other",
@@ -125,7 +125,7 @@ words! {
 }
 
 words! {
-    /// What the value of a setting names outside the process.
+    /// Kind of thing outside the process that the value of a setting names.
     Names {
         /// Nothing.
         Nothing = 1 => "nothing",

@@ -335,7 +335,7 @@ impl MetricTable {
         [others, known].map(|rows| rows.into_iter().map(|row| (row, self.missed_rate(row))).collect())
     }
 
-    /// True if a figure is of a load whose rate was missed, and is no such rate itself.
+    /// True if a figure is of a load whose rate was missed, and is not such a rate itself.
     pub(crate) fn misses_rate_of(&self, address: &FigureAddress) -> bool {
         let is_of = |row: Row| {
             let is_here = row.payload_bytes == address.payload_bytes && self.load(row) == address.load;

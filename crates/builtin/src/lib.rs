@@ -25,7 +25,7 @@ pub fn systems() -> Vec<Arc<dyn AnySystem>> {
 /// Loads a plugin into this process, for good: for workers only.
 ///
 /// # Errors
-/// If it is no plugin, or cannot be loaded.
+/// If it is not a plugin, or cannot be loaded.
 pub fn plugin(file: &Path) -> Result<Arc<dyn AnySystem>, LoadError> {
     Plugin::load(file).map(|plugin| Arc::new(plugin) as Arc<dyn AnySystem>)
 }

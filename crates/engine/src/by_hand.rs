@@ -172,7 +172,7 @@ impl Meeting {
     }
 }
 
-/// Versions in the first message of the peer; `None` if it is no follower.
+/// Versions in the first message of the peer; `None` if it is not a follower.
 fn versions_of_follower(stream: &UnixStream) -> Option<Versions> {
     let heard = stream.try_clone().and_then(|stream| Incoming::new(stream).next(GREETING_TIME));
     let Ok(Heard::Message(Coming::Follower(versions))) = heard else { return None };

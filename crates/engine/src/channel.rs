@@ -197,7 +197,7 @@ pub struct Channel<In> {
 pub enum NoMessage {
     Closed,
     TimedOut,
-    /// The peer sent what is no message; nothing more is read.
+    /// The peer sent something else than a message; nothing more is read.
     Junk(Junk),
 }
 

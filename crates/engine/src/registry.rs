@@ -176,7 +176,7 @@ impl Registry {
     /// name wins. Files in `plugins` are asked for their names at once, and take precedence.
     ///
     /// # Errors
-    /// If one of `plugins` cannot be read, is no transport, or has a name in use.
+    /// If one of `plugins` cannot be read, is not a transport, or has a name in use.
     pub fn new(
         sidecars: Vec<Sidecar>,
         builtin: Vec<Arc<dyn AnySystem>>,

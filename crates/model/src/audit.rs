@@ -44,7 +44,7 @@ pub struct CheckInfo {
     pub fix: &'static str,
 }
 
-/// What a check found.
+/// Finding of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Name of the check.
@@ -53,7 +53,7 @@ pub struct Finding {
     pub level: Level,
     /// False if the machine does not show it. It may be good or bad then.
     pub visible: bool,
-    /// What is there; if it is not visible, why not.
+    /// Value seen; if it is not visible, the reason.
     pub value: String,
     /// Limits at which it warns or fails.
     pub limit: String,
@@ -62,7 +62,7 @@ pub struct Finding {
     pub fix: Option<String>,
 }
 
-/// What a thread saw that was bound to a CPU and did nothing but read the clock: the noise floor.
+/// Noise floor: interruptions of a thread that was bound to a CPU and only read the clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hiccups {
     /// The CPU.
@@ -116,12 +116,12 @@ pub struct ProcessActivity {
     pub libraries: Vec<String>,
 }
 
-/// What happened on the machine over a time: differences of the kernel's counters. Those not visible are absent.
+/// Differences of the kernel's counters over a time; those that are not visible are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Activity {
     /// Length of that time, in nanoseconds.
     pub duration_ns: u64,
-    /// Of each CPU audited.
+    /// Activity of each audited CPU.
     pub cpus: Vec<CpuActivity>,
     /// CPU time of processes other than Tripmeter's, in nanoseconds, over all CPUs.
     pub others_ns: Option<u64>,
@@ -134,7 +134,7 @@ pub struct Activity {
     pub throttled: Option<Throttled>,
 }
 
-/// What happened on a CPU.
+/// Activity of a CPU over a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuActivity {
     /// Its number.
@@ -198,7 +198,7 @@ pub struct Audit {
     pub cpus: Vec<usize>,
     /// One for each check, in the order of the list of checks.
     pub findings: Vec<Finding>,
-    /// What happened meanwhile: before an experiment, during the hiccup spin (empty without one); after it, since its start.
+    /// Activity meanwhile: before an experiment, during the hiccup spin (empty without one); after it, since its start.
     pub activity: Activity,
     /// The noise floor of each CPU, all at the same time; after an experiment only if that took four seconds or more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -30,7 +30,7 @@ impl CutShort {
         Self::TimeCap(format!(": {measured} of {planned} offered loads"))
     }
 
-    /// The same reason with more text; an interruption has none.
+    /// Adds text to the reason; an interruption has none.
     #[must_use]
     pub fn and(self, more: &str) -> Self {
         match self {

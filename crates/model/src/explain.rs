@@ -28,14 +28,14 @@ impl CallCount {
     }
 }
 
-/// What `tripmeter explain` found.
+/// Findings of `tripmeter explain`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// See [`SCHEMA_VERSION`].
     pub schema_version: String,
     /// Bytes of each message.
     pub payload_bytes: u64,
-    /// What one reading of the clock costs, in nanoseconds.
+    /// Cost of one reading of the clock, in nanoseconds.
     pub clock_read_ns: f64,
     /// Each transport; the floor is the last.
     pub transports: Vec<ExplainedTransport>,
@@ -60,22 +60,22 @@ pub struct ExplainedTransport {
     pub is_floor: bool,
     /// Each way to wait that it has.
     pub waits: Vec<ExplainedWait>,
-    /// What touching each byte adds: median of half a round trip with touch `full`, less that with `none`, with the first
+    /// Time that touching each byte adds: median of half a round trip with touch `full`, less that with `none`, with the first
     /// of the waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub touch_ns: Option<f64>,
-    /// What waking up adds: median of half a round trip under `block`, less that under `poll`. Below 0 where polling is
+    /// Time that waking up adds: median of half a round trip under `block`, less that under `poll`. Below 0 where polling is
     /// slower.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_over_poll_ns: Option<f64>,
-    /// What both sides together used, with the first of the waits.
+    /// Resources used by both sides together, with the first of the waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<MessageCost>,
     /// System calls of both sides together, the most frequent first, with the first of the waits; absent if they were not
     /// counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_calls: Option<Vec<SystemCall>>,
-    /// What is missing, and why.
+    /// Missing parts, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
     /// Notes on its figures.
@@ -124,7 +124,7 @@ pub struct Parts {
     pub total_ns: f64,
 }
 
-/// What both sides together used per message.
+/// Resources used by both sides together per message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageCost {
     /// CPU time, in nanoseconds.

@@ -93,7 +93,7 @@ impl HostsFile {
     }
 }
 
-/// What is measured of the hosts.
+/// Hosts, or pairs of hosts, that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FleetMode {
@@ -162,7 +162,7 @@ impl FleetJob {
 pub struct Fleet {
     /// See [`SCHEMA_VERSION`].
     pub schema_version: String,
-    /// What is measured.
+    /// Mode: each host, or each pair.
     pub mode: FleetMode,
     /// The words of the command.
     pub command: Vec<String>,

@@ -63,12 +63,13 @@ pub struct TrialLine {
     pub payload_bytes: u64,
     /// From 1: how often the payload has been measured. The last attempt counts, others were set aside.
     pub attempt: u32,
-    /// What was measured.
+    /// Trial as measured.
     #[serde(flatten)]
     pub trial: Trial,
 }
 
-/// What holds for all trials of an attempt at a payload; it follows them. A later line of the same attempt takes its place.
+/// Facts of an attempt at a payload, which hold for all its trials; the line follows them. A later line of the same
+/// attempt takes its place.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PayloadLine {
     /// The name of the sub-experiment.
@@ -145,7 +146,7 @@ pub struct Audits {
     /// After the last, with what happened in between.
     #[serde(default)]
     pub after: Option<Audit>,
-    /// Of other hosts, in the order of the manifest.
+    /// Audits of other hosts, in the order of the manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostAudits>,
 }

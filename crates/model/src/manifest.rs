@@ -40,14 +40,14 @@ pub struct Manifest {
     pub ended: Option<String>,
     /// State of the whole.
     pub status: RunStatus,
-    /// What was requested.
+    /// Plan, as requested and resolved.
     pub plan: Plan,
     /// The machine.
     pub environment: Environment,
     /// Results of sub-experiments that `trials.jsonl` had when the run ended; 0 before.
     #[serde(default)]
     pub results: u32,
-    /// What was measured, in the order of the plan, round by round; lines of `trials.jsonl`.
+    /// Results, in the order of the plan, round by round; lines of `trials.jsonl`.
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub sub_experiments: Vec<SubExperimentResult>,
@@ -177,7 +177,7 @@ pub struct Environment {
     /// Who made the machine, as its firmware says; absent if it does not.
     #[serde(default)]
     pub manufacturer: Option<String>,
-    /// What the maker calls it.
+    /// Name that its maker gave it.
     #[serde(default)]
     pub model: Option<String>,
     /// Kernel release.
@@ -199,11 +199,11 @@ pub struct Environment {
     pub before: LoadSnapshot,
     /// State after the last.
     pub after: Option<LoadSnapshot>,
-    /// What disturbs measuring here, audited before the first sub-experiment; in a file of its own.
+    /// Audit of what disturbs measuring here, before the first sub-experiment; in a file of its own.
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub audit_before: Option<Audit>,
-    /// The same after the last, with what happened in between.
+    /// Audit after the last, with the activity in between.
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub audit_after: Option<Audit>,
@@ -237,9 +237,9 @@ fn json(value: &impl Serialize) -> serde_json::Value {
 pub struct HostEnvironment {
     /// Named as for ssh.
     pub to: String,
-    /// What the machine calls itself.
+    /// Host name of the machine.
     pub name: String,
-    /// What the machine reports about itself.
+    /// Environment, as the machine reports it.
     pub environment: Box<Environment>,
     /// The interface here that data went over; in the file of the audits.
     #[serde(default, skip_serializing)]
@@ -260,12 +260,12 @@ pub struct Network {
     pub address: String,
     /// Kind, MTU, state, speed, driver, offloads, coalescing, chrony and PTP, as the tools of the system name them.
     pub facts: BTreeMap<String, String>,
-    /// What is not visible, and why.
+    /// Counters that are not visible, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
     /// Packets dropped and wrong, segments sent again, datagrams without room: before the first sub-experiment.
     pub before: BTreeMap<String, u64>,
-    /// The same after the last.
+    /// State after the last.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub after: BTreeMap<String, u64>,
 }
@@ -326,7 +326,7 @@ pub struct SubExperimentResult {
     pub round: u32,
     /// State.
     pub status: RunStatus,
-    /// What ended it, if it failed.
+    /// Error that ended it, if it failed.
     pub error: Option<String>,
     /// Version of the transport.
     pub transport_version: String,
@@ -351,7 +351,7 @@ pub struct SubExperimentResult {
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub cells: Vec<PayloadResult>,
-    /// What its processes were allowed and did, if they finished; without a follower started by hand.
+    /// Limits and activity of its processes, if they finished; without a follower started by hand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessActivity>,
 }
@@ -365,14 +365,14 @@ impl SubExperimentResult {
     }
 }
 
-/// Whether the payload took the path that the transport claims.
+/// Proof that the payload took the path that the transport claims.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathProof {
     /// The path claimed.
     pub claim: tripmeter_abi::Path,
     /// The verdict.
     pub verdict: Verdict,
-    /// What the operating system showed, in one line.
+    /// Evidence of the operating system, in one line.
     pub evidence: String,
     /// Messages of the proof itself that came damaged.
     #[serde(default, skip_serializing_if = "count::is_zero", deserialize_with = "count::read")]
@@ -414,7 +414,7 @@ pub enum Verdict {
     NotVisible,
 }
 
-/// What was measured at one payload.
+/// Results at one payload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PayloadResult {
     /// Bytes of every message, our header included.

@@ -16,7 +16,7 @@ pub const MOST_ROUNDS: u32 = 10_080;
 /// Most trials of all rounds, as many as readers accept in `trials.jsonl`.
 pub const MOST_TRIALS: u64 = 100_000;
 
-/// Whether daemons may be started.
+/// Policy for daemons: start them, or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Daemons {
@@ -27,13 +27,13 @@ pub enum Daemons {
     Require,
 }
 
-/// What a pass of `tripmeter explain` traces. Tracing takes time, so its samples are disturbed.
+/// Instrument of a pass of `tripmeter explain`. Tracing takes time, so its samples are disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Instrument {
     /// When each call of the transport begins and returns, on both sides.
     Stamps,
-    /// What both processes use: context switches, page faults, and cycles and instructions where they can be counted.
+    /// Use of resources by both processes: context switches, page faults, and cycles and instructions where they can be counted.
     Counters,
     /// The system calls of both processes, by `strace`.
     SystemCalls,
@@ -55,16 +55,16 @@ pub struct SubExperiment {
     pub name: String,
     /// The title of its table.
     pub title: String,
-    /// What is measured.
+    /// Transport that is measured.
     pub transport: Transport,
-    /// What is done: the name of its workload.
+    /// Pattern: the name of its workload.
     pub pattern: Pattern,
-    /// What is sent at each payload, and what comes back.
+    /// Messages that are sent at each payload, and their replies.
     #[serde(default, skip_serializing_if = "is_default")]
     pub workload: Workload,
     /// How both sides wait.
     pub wait: Wait,
-    /// What is done with the payload.
+    /// Reads and writes of the payload.
     pub touch: Touch,
     /// Payloads in bytes, in order.
     pub payloads: Vec<u64>,
@@ -76,7 +76,7 @@ pub struct SubExperiment {
     pub samples_above: Vec<SamplesAbove>,
     /// Round trips, or one-way messages, before those, not counted.
     pub warmup: u64,
-    /// Whether arrivals at the follower are recorded, for one-way latency.
+    /// True if arrivals at the follower are recorded, for one-way latency.
     #[serde(default)]
     pub one_way: bool,
     /// With several followers: the CPU of each; empty leaves them to the kernel. One follower's is the plan's.
@@ -88,7 +88,7 @@ pub struct SubExperiment {
     #[serde(default, skip_serializing_if = "Sched::is_other")]
     #[schemars(with = "String")]
     pub sched: Sched,
-    /// What a process of our own does meanwhile, to disturb it.
+    /// Load that a process of ours creates meanwhile, to disturb it.
     #[serde(default, alias = "load", skip_serializing_if = "BackgroundLoad::is_none")]
     #[schemars(with = "String")]
     pub background: BackgroundLoad,
@@ -99,7 +99,7 @@ pub struct SubExperiment {
     /// which `tripmeter selftest` injects to check that it is found; 0 in all measurements.
     #[serde(default, skip_serializing_if = "count::is_zero")]
     pub answer_delay_ns: u64,
-    /// What `tripmeter explain` traces meanwhile; absent in all measurements.
+    /// Instrument of `tripmeter explain`; absent in all measurements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instrument: Option<Instrument>,
     /// True if it was added as the floor.
@@ -159,7 +159,7 @@ pub struct Plan {
     pub sub_experiments: Vec<SubExperiment>,
     /// Number of rounds; with `for_ns`, the present estimate.
     pub rounds: u32,
-    /// Whether rounds have folders of their own although there is one, as more were planned.
+    /// True if rounds have folders of their own although there is one, as more were planned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub round_folders: bool,
     /// How long rounds are repeated, in nanoseconds, if time rather than a number ends them.
@@ -167,7 +167,7 @@ pub struct Plan {
     pub for_ns: Option<u64>,
     /// Seed of the random order of sub-experiments, used where there is more than one round.
     pub seed: u64,
-    /// What is kept of every sample, in addition to histograms.
+    /// Files of samples that are kept, in addition to histograms.
     pub raw: Raw,
     /// Newest rounds whose files of samples are kept; all if absent. Older ones are removed when a round ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,7 +175,7 @@ pub struct Plan {
     /// Which streams have figures of their own.
     #[serde(default)]
     pub streams: Streams,
-    /// Whether daemons may be started.
+    /// Policy for daemons: start them, or not.
     pub daemons: Daemons,
     /// Most attempts at a payload whose core-to-core probe changes.
     #[serde(default = "one")]
@@ -192,7 +192,7 @@ pub struct Plan {
     /// Other hosts, one for each follower; empty if all is on this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<Host>,
-    /// Whether this program and its plugins are copied to hosts that lack them, also when the run is resumed.
+    /// True if this program and its plugins are copied to hosts that lack them, also when the run is resumed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub push: bool,
     /// The address or the name of the interface here that those hosts reach; default: that of ssh.

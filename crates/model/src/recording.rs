@@ -19,7 +19,7 @@ pub const MOST_TOPICS: usize = 4096;
 /// Longest recorded time from first to last message: 30 days.
 pub const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
-/// What replaces the messages of a workload.
+/// Messages that replace those of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Played {
     /// Messages read from files.
@@ -37,7 +37,7 @@ impl fmt::Display for Played {
     }
 }
 
-/// What is in a recording, and how it is played.
+/// Contents of a recording, and how it is played.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recording {
     /// Name of its file, without the folder; of several, that of their folder or of the first. Missing if it is of

@@ -14,7 +14,7 @@ pub struct Step {
     pub published_hz: f64,
     /// Messages lost of those sent, at the worst follower.
     pub loss: f64,
-    /// Whether the loss was within the limit and the rate was kept.
+    /// True if the loss was within the limit and the rate was kept.
     pub passed: bool,
 }
 

@@ -15,7 +15,7 @@ pub const VERDICT_VERSION: &str = "1.1";
 pub struct VerdictDocument {
     /// [`VERDICT_VERSION`] of its writer.
     pub verdict_version: String,
-    /// What judged.
+    /// Command that judged.
     pub command: JudgingCommand,
     /// The results that were judged: under `history` all; empty in documents before 1.1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -30,7 +30,7 @@ pub struct VerdictDocument {
     pub counts: BTreeMap<FigureVerdict, u64>,
     /// Largest expected share of false alarms among the changes reported; null: the method does not bound it.
     pub false_discovery_rate: Option<f64>,
-    /// What fails or is left out for another reason than a figure.
+    /// Failure or omission for another reason than a figure.
     pub troubles: Vec<VerdictTrouble>,
     /// Figures judged.
     pub figures: Vec<VerdictRow>,
@@ -240,14 +240,14 @@ impl VerdictRow {
     }
 }
 
-/// What fails or is left out for another reason than a figure.
+/// Failure or omission for another reason than a figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerdictTrouble {
     /// The sub-experiment, if it is of one.
     pub sub_experiment: Option<String>,
-    /// What it is, in one line.
+    /// Description, in one line.
     pub what: String,
-    /// Whether the command fails because of it.
+    /// True if the command fails because of it.
     pub fails: bool,
 }
 

@@ -5,10 +5,10 @@ use crate::pace::OfferedLoad;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is sent at each payload, and what comes back. Without any field: round trips that follow each other.
+/// Messages that are sent at each payload, and their replies. Without any field: round trips that follow each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
-    /// What each stream is offered: a trial each, in this order. One closed loop under `ping`, under `log` and of calls
+    /// Offered loads of each stream: a trial each, in this order. One closed loop under `ping`, under `log` and of calls
     /// that follow each other.
     #[serde(default = "closed", skip_serializing_if = "is_closed")]
     pub loads: Vec<OfferedLoad>,

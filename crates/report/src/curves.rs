@@ -288,7 +288,7 @@ impl<'a> Panel<'a> {
     }
 
     /// The curves that have a value at a payload, the best first: of several rates, at the lowest. What was added as the floor
-    /// only, what missed its rate, failed its proof or polled on a shared CPU is no answer and not among them.
+    /// only, what missed its rate, failed its proof or polled on a shared CPU is not an answer and not among them.
     pub fn ranking(&self, payload_bytes: u64) -> Vec<(&Curve<'a>, Value)> {
         let last = self.curves.iter().map(|curve| curve.folder).max();
         let lowest = self.curves.iter().filter_map(|curve| curve.offered().hz()).fold(f64::INFINITY, f64::min);

@@ -55,7 +55,7 @@ fn with_interval(figure: Figure, value: Option<f64>, interval: Option<Interval>)
     if unit.is_empty() { number } else { Cell::InUnit(Box::new(number), unit) }
 }
 
-/// A share as a change in per cent, with its sign; missing if it is no number.
+/// A share as a change in per cent, with its sign; missing if it is not a number.
 pub fn change_cell(share: Option<f64>) -> Cell {
     // Without the noise of binary fractions, and never -0.
     Cell::maybe(share.filter(|share| !share.is_nan()).map(|share| per_cent(share) + 0.0))

@@ -33,7 +33,7 @@ pub fn upper_bound(values: &[f64], rate: f64, bounds: usize) -> Option<f64> {
 /// # Panics
 /// If `percentile` is outside 0 to 100.
 pub fn fewest_for_percentile(percentile: f64) -> Option<u64> {
-    assert!((0.0..=100.0).contains(&percentile), "{percentile} is no percentile");
+    assert!((0.0..=100.0).contains(&percentile), "{percentile} is not a percentile");
     // 100 / (100 - 99.9) is slightly above 1000.
     const SLACK: f64 = 1e-6;
     (percentile < 100.0).then(|| (100.0 / (100.0 - percentile) - SLACK).ceil() as u64)

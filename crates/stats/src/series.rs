@@ -31,18 +31,18 @@ pub struct Series {
     /// Autocorrelation of the first 16,384 samples; absent if all are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autocorrelation: Option<Correlation>,
-    /// Whether samples get slower or faster.
+    /// Trend: samples get slower, or faster.
     pub drift: Option<Trend>,
-    /// Whether there are two groups of samples.
+    /// Two groups of samples, if there are two.
     pub modes: Option<Modes>,
 }
 
-/// What MSER-5 would drop at the beginning, and the figures of the rest.
+/// Samples that MSER-5 would drop at the beginning, and the figures of the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WarmUp {
     /// Samples before the point.
     pub samples: u64,
-    /// Whether the point lies in the first half; if not, it is meaningless.
+    /// True if the point lies in the first half; if not, it is meaningless.
     pub is_reliable: bool,
     /// Mean of those examined, in nanoseconds: of all, and without the samples before the point.
     pub mean_ns: [f64; 2],
@@ -59,7 +59,7 @@ pub struct Correlation {
     pub lag_1: f64,
     /// How many independent samples all samples are worth for a mean.
     pub effective_samples: f64,
-    /// Whether the correlation vanishes within 100 samples; if not, the number is too large.
+    /// True if the correlation vanishes within 100 samples; if not, the number is too large.
     pub is_complete: bool,
 }
 

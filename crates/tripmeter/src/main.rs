@@ -104,7 +104,7 @@ fn worker() -> u8 {
 /// Prints help and version; any other error is wrong usage, printed as one line.
 fn args_refused(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // A closed pipe is no error.
+        // A closed pipe is not an error.
         let _ = error.print();
         return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::GOOD });
     }

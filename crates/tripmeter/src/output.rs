@@ -1,4 +1,4 @@
-//! Output: data to standard output, everything else to standard error. A closed pipe is no error.
+//! Output: data to standard output, everything else to standard error. A closed pipe is not an error.
 
 use crate::args::OutputArgs;
 use crate::error::CliError;

@@ -219,7 +219,7 @@ mod tests {
         for bad in [std::ptr::null(), (&raw const good).wrapping_byte_add(1), &no_data, &too_long] {
             let inbox = Inbox::default();
             let callback = inbox.callback();
-            // SAFETY: the inbox lives, and what is no message is not touched.
+            // SAFETY: the inbox lives, and only messages are touched.
             unsafe { (callback.function)(callback.context, bad) };
             let link = || scripted(Script::new(Wait::Block, 0, &[]).unwrap(), FakeClock::default());
             let shared = Shared::default();

@@ -79,7 +79,7 @@ pub struct CallPlan<'a, T, R> {
 }
 
 impl<'a, T, R> CallPlan<'a, T, R> {
-    /// The same calls, with their times as a type that the loop is compiled for.
+    /// Calls at times that are a type, which the loop is compiled for.
     pub fn at<S>(self, times: S) -> CallPlan<'a, S, R> {
         let Self { rest, length, sequence, deadline, sending, draining, .. } = self;
         CallPlan { times, rest, length, sequence, deadline, sending, draining }

@@ -219,7 +219,7 @@ pub struct PublicationPlan<'a, T, R> {
 }
 
 impl<'a, T, R> PublicationPlan<'a, T, R> {
-    /// The same messages, with their times as a type that the loop is compiled for.
+    /// Messages at times that are a type, which the loop is compiled for.
     pub fn at<S>(self, times: S) -> PublicationPlan<'a, S, R> {
         let Self { rest, length, sequence, publisher, deadline, sending, .. } = self;
         PublicationPlan { times, rest, length, sequence, publisher, deadline, sending }

@@ -65,7 +65,7 @@ pub(super) enum ChildReply {
         status: Status,
         message: String,
     },
-    /// The file is no usable plugin; `library` is the one that the dynamic linker did not find, if that was the reason.
+    /// The file is not a usable plugin; `library` is the one that the dynamic linker did not find, if that was the reason.
     NotLoaded {
         library: Option<String>,
         message: String,

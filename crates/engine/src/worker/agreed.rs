@@ -48,7 +48,7 @@ pub(super) fn write(scratch_dir: &Path, files: &BTreeMap<String, String>) -> Res
     for (name, content) in files {
         let is_plain = |letter: u8| letter.is_ascii_alphanumeric() || b"._-".contains(&letter);
         if name.starts_with('.') || name.is_empty() || !name.bytes().all(is_plain) {
-            return Err(Error::Failed(format!("'{name}' is no name of a file in '{AGREED_FOLDER}'")));
+            return Err(Error::Failed(format!("'{name}' is not the name of a file in '{AGREED_FOLDER}'")));
         }
         let content = BASE64.decode(content).map_err(|error| failed(io::Error::other(error)))?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(folder.join(name));

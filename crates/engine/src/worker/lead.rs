@@ -260,7 +260,7 @@ fn refuse_third_hosts(leader: &mut Leader) -> Result<()> {
     match proof::connected_elsewhere(&hosts).map_err(failed)? {
         Some(other) => {
             let hosts = leader.job.hosts.join(", ");
-            Err(leader.controls.failed(&format!("messages would go to {other}, which is no address of {hosts}")))
+            Err(leader.controls.failed(&format!("messages would go to {other}, which is not an address of {hosts}")))
         }
         None => Ok(()),
     }

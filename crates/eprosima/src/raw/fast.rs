@@ -33,7 +33,7 @@ struct NumberMask {
     mask: u64,
     /// Characters `0` and the point.
     form: u64,
-    /// Added to a byte less its `form`, makes 16 or more if the byte is no digit, or not the point.
+    /// Added to a byte less its `form`, makes 16 or more if the byte is not a digit, or not the point.
     slack: u64,
     /// Digits before the point.
     before_point: u64,
@@ -161,7 +161,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// High bit of every byte that is no digit; valid up to the first of them.
+/// High bit of every byte that is not a digit; valid up to the first of them.
 #[inline(always)]
 fn not_digits(text: u64) -> u64 {
     let values = text ^ ZEROS;

@@ -15,7 +15,7 @@ use tripmeter_model::metric::Stream;
 pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
     let mut families: BTreeMap<(Figure, bool), String> = BTreeMap::new();
     let mut add = |figure: Figure, labels: &[(&str, String)], statistic: Statistic, value: f64| {
-        // A number of samples is no time: it has a family of its own.
+        // A number of samples is not a time: it has a family of its own.
         let is_count = statistic == Statistic::N;
         let (name, _, factor) = family(figure, is_count);
         let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", label(value))).collect();

@@ -150,11 +150,16 @@ impl<'a> ScreenPage<'a> {
         Some(Table::new(title, columns, rows.collect()).within(COLUMNS))
     }
 
+    /// True if no figure of the line is one of the transport.
+    pub(super) fn is_disqualified(&self, line: LoadLine) -> bool {
+        self.sub(line.0).disqualified().is_some()
+    }
+
     pub(super) fn pair(&self, line: LoadLine, payload_bytes: u64, figure: Figure) -> [Cell; 2] {
         let get = |statistic| self.metrics.get(row(line, payload_bytes), &Stream::all(), figure, statistic);
         let merged = self.sub(line.0).payload(payload_bytes);
         let mark = if merged.star().is_empty() { merged.mark() } else { merged.star() };
-        let missed = self.is_missed(line, payload_bytes) || self.sub(line.0).disqualified().is_some();
+        let missed = self.is_missed(line, payload_bytes) || self.is_disqualified(line);
         let mut p50 = Cell::of(get(Statistic::P50)).marked(with_missed(mark, missed));
         if matches!(p50, Cell::Missing(_)) && merged.cells.iter().any(|cell| cell.is_all_lost()) {
             let are_calls = self.planned(line).workload.is_call();

@@ -40,9 +40,8 @@ pub(super) fn blocks(page: &ScreenPage<'_>, pattern: Pattern, shown: &ShownLaten
         cells.extend(page.pair(line, bytes, figure(line)));
         cells.push(Cell::number(total_rate(page.metrics, row, Figure::AchievedRate)));
         rows.push((Some(row), cells));
-        rows.extend(
-            topics.iter().take(MOST_TOPICS).map(|topic| (Some(row), cells_of(page, row, topic, &label, figure(line)))),
-        );
+        let begin = TopicLine { label: &label, figure: figure(line), is_disqualified: page.is_disqualified(line) };
+        rows.extend(topics.iter().take(MOST_TOPICS).map(|topic| (Some(row), begin.cells(page, row, topic))));
     }
     let mut columns = vec![
         Column::words("transport", &format!("µs, {}", shown.title), "").merged(),
@@ -71,29 +70,39 @@ fn slowest<'a>(page: &ScreenPage<'a>, row: Row, figure: Figure) -> Vec<&'a Strea
     topics.into_iter().map(|one| one.0).collect()
 }
 
-fn cells_of(page: &ScreenPage<'_>, row: Row, topic: &Stream, label: &str, figure: Figure) -> Vec<Cell> {
-    let get = |figure, statistic| page.metrics.get(row, topic, figure, statistic);
-    let is_missed = page.metrics.trials(row).iter().any(|(_, trial)| trial.missed.contains(topic));
-    let is_bounded = page.metrics.is_bounded(row, topic, figure, Statistic::P99);
-    let mark = with_missed("", is_missed);
-    vec![
-        Cell::text(label),
-        Cell::text(topic.topic.as_deref().unwrap_or_default()),
-        Cell::of(get(figure, Statistic::P50)).marked(mark),
-        Cell::of(get(figure, Statistic::P99)).marked(mark).if_bounded(is_bounded),
-        Cell::of(get(Figure::AchievedRate, Statistic::Value)).marked(mark),
-    ]
+/// What the rows of a transport's topics share.
+struct TopicLine<'a> {
+    label: &'a str,
+    figure: Figure,
+    is_disqualified: bool,
+}
+
+impl TopicLine<'_> {
+    fn cells(&self, page: &ScreenPage<'_>, row: Row, topic: &Stream) -> Vec<Cell> {
+        let get = |figure, statistic| page.metrics.get(row, topic, figure, statistic);
+        let is_missed = page.metrics.trials(row).iter().any(|(_, trial)| trial.missed.contains(topic));
+        let is_bounded = page.metrics.is_bounded(row, topic, self.figure, Statistic::P99);
+        let mark = with_missed("", is_missed || self.is_disqualified);
+        vec![
+            Cell::text(self.label),
+            Cell::text(topic.topic.as_deref().unwrap_or_default()),
+            Cell::of(get(self.figure, Statistic::P50)).marked(mark),
+            Cell::of(get(self.figure, Statistic::P99)).marked(mark).if_bounded(is_bounded),
+            Cell::of(get(Figure::AchievedRate, Statistic::Value)).marked(with_missed("", is_missed)),
+        ]
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::{ExportInput, bencher, github_commands, github_summary, junit};
+    use crate::export::{ExportInput, bencher, github_commands, github_summary, junit, openmetrics};
     use crate::fixture::played;
     use crate::fixture::{self, put_times, squeezed, trial_of};
     use crate::render::Text;
     use crate::results::NamedResults;
     use crate::{page, screen};
+    use tripmeter_model::Wait;
     use tripmeter_model::manifest::{Counts, Manifest};
     use tripmeter_model::payload::display_size;
 
@@ -118,6 +127,17 @@ mod tests {
         }
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(!text.contains("left out"), "{text}");
+    }
+
+    #[test]
+    fn topics_of_what_polled_on_a_shared_cpu_are_marked_too() {
+        let mut manifest = played();
+        (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (Some(1), Some(1));
+        manifest.plan.sub_experiments[0].wait = Wait::Poll;
+        let text = text(&manifest);
+        for line in ["uds/stream (all) !60.0 !120 800", "/imu !60.0 !120 400"] {
+            assert!(squeezed(&text).iter().any(|found| found == line), "{line}\n{text}");
+        }
     }
 
     #[test]
@@ -159,7 +179,7 @@ mod tests {
         without_largest_payload(&begun);
     }
 
-    fn without_largest_payload(manifest: &Manifest) -> [(&'static str, String); 8] {
+    fn without_largest_payload(manifest: &Manifest) -> [(&'static str, String); 9] {
         let bytes = manifest.plan.sub_experiments[0].payloads[0];
         let results = [NamedResults { name: "r", manifest }];
         let report = page(&results);
@@ -175,6 +195,7 @@ mod tests {
             ("github", github_commands(&input)),
             ("summary", github_summary(&input)),
             ("bencher", bencher(&results).0.to_string()),
+            ("openmetrics", openmetrics(&results)),
         ];
         for (view, text) in &shown {
             for payload in [display_size(bytes), bytes.to_string()] {

@@ -541,7 +541,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     Ok(number * unit)
 }
 
-/// What is no failure of a run.
+/// Losses and damage that are not a failure of a run.
 #[derive(Args, Clone, Copy, Default)]
 pub struct AllowedArgs {
     /// Exit with code 0 even if all messages of a payload are lost

@@ -20,7 +20,7 @@ const MOST_RATES: usize = 30;
 const MOST_SAID: usize = 3;
 /// Width that text is made for.
 const USUAL_COLUMNS: u16 = 80;
-/// Notes on what is still to come, which is no failure yet.
+/// Notes on what is still to come, which is not a failure yet.
 const STILL_TO_COME: [&str; 2] = ["NOT RUN: ", "NOT ENDED: "];
 
 pub struct LivePage {

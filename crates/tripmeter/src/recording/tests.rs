@@ -318,7 +318,7 @@ fn several_files_and_a_folder_are_played_as_one() {
     let bag = same(&asked(&[folder.path()]), name);
     assert!(is_same(&named, &bag) && !is_same(&named, &whole.recording));
     let swapped = opened(&asked(&[&other, &one])).unwrap();
-    assert!(is_same(&swapped.recording, &named), "the order of the names is no part of it");
+    assert!(is_same(&swapped.recording, &named), "the order of the names is not a part of it");
     let metadata = folder.path().join("metadata.yaml");
     let listed = |names: &str| {
         let text = format!("rosbag2_bagfile_information:\n  relative_file_paths:\n{names}  version: 5\n");

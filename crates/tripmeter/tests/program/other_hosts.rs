@@ -200,7 +200,10 @@ fn a_follower_that_names_the_link_of_a_third_host_gets_no_payload() {
     };
     good(&output);
     let said = text(&output.stdout);
-    assert!(said.contains("messages would go to 10.77.0.2:") && said.contains("which is no address of h1"), "{said}");
+    assert!(
+        said.contains("messages would go to 10.77.0.2:") && said.contains("which is not an address of h1"),
+        "{said}"
+    );
     let came: u64 = said.lines().find_map(|line| line.strip_prefix("came ")?.parse().ok()).unwrap();
     assert!(said.contains("code 75") && came < 10, "more than what it connects by: {said}");
 }

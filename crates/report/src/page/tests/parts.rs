@@ -234,7 +234,7 @@ fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     };
     assert_eq!(strokes("memory copy"), [Stroke::Solid, Stroke::Dashed]);
     assert_eq!(strokes("memory copy"), strokes("uds/stream"));
-    // A file may hold what is no time, in any order.
+    // A file may hold something else than times, in any order.
     let odd = [(262_144, 32_768.0), (0, 1.0), (65_536, 4096.0), (1024, f64::NAN), (65_536, 1.0), (2048, -1.0)];
     measured.environment.memory_copy = odd.map(|(bytes, copy_ns)| MemoryCopy { bytes, copy_ns }).to_vec();
     assert_eq!(size(&page_of_one(&measured)).lines, drawn.lines);
@@ -243,7 +243,8 @@ fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     assert!(!size(&page_of_one(&measured)).lines.iter().any(|line| line.name.contains("copy")));
 }
 
-/// A sub-experiment that `tripmeter explain` looked at is slower for the looking: it is no transport among others, in no table or export.
+/// A sub-experiment that `tripmeter explain` looked at is slower for the looking: it is not a transport among
+/// others, in any table or export.
 #[test]
 fn what_was_disturbed_is_left_out_and_named() {
     use tripmeter_model::plan::Instrument;
