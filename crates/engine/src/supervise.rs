@@ -3,6 +3,7 @@
 //! This process sleeps while a cell is measured; it wakes about once a second to hear that the leader is alive.
 
 mod access;
+mod attempts;
 mod background;
 mod cpu_time;
 mod cpu_wait;

@@ -7,6 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tripmeter_model::figure::Figure;
+use tripmeter_model::manifest::PayloadResult;
+use tripmeter_model::metric::{Process, Stream};
 
 const PERIOD: Duration = Duration::from_millis(100);
 
@@ -60,6 +63,26 @@ fn most_percent(looks: &[CpuTimeReading], end_ns: u64) -> Option<f64> {
     let within = looks.windows(2).filter(|pair| pair[1].0 <= end_ns && pair[1].0 > pair[0].0);
     let share = |pair: &[CpuTimeReading]| (pair[1].1 - pair[0].1) as f64 * 100.0 / (pair[1].0 - pair[0].0) as f64;
     within.map(share).reduce(f64::max)
+}
+
+/// CPU time of a leader that logs, as seen from here.
+pub(super) struct LoggerWatch {
+    /// Under pattern `log`, if it can be seen.
+    pub cpu_time: Option<CpuTimeWatch>,
+    /// Start and end of the logger's use, of CLOCK_MONOTONIC.
+    pub used: (u64, u64),
+}
+
+impl LoggerWatch {
+    /// Adds the leader's CPU peak to the cell of a logger.
+    pub(super) fn put(&self, cell: &mut PayloadResult) {
+        let Some((trial, seen)) = cell.trials.first_mut().zip(self.cpu_time.as_ref()) else { return };
+        let ((begin_ns, end_ns), leader) = (self.used, Stream::process(Process::Leader));
+        let used = |figure| trial.value(&leader, figure).unwrap_or(0.0);
+        let all = used(Figure::CpuTime) / used(Figure::Window).max(1.0);
+        let most = seen.most_percent(begin_ns, end_ns).map(|most| most / 100.0);
+        trial.put(&leader, Figure::CpuPeak, most.unwrap_or(all).max(all));
+    }
 }
 
 #[cfg(test)]

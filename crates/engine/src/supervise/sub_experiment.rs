@@ -1,10 +1,10 @@
 //! One sub-experiment: its processes, their reports, and their end.
 
 use super::access;
+use super::attempts::EarlierAttempts;
 use super::background::RunningBackground;
-use super::cpu_time::CpuTimeWatch;
+use super::cpu_time::{CpuTimeWatch, LoggerWatch};
 use super::cpu_wait::CpuWait;
-use super::error::RunError;
 use super::event::Event;
 use super::longest::{longest_pause, longest_payload, writing_time};
 use super::movement::Movement;
@@ -28,11 +28,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Role};
-use tripmeter_model::figure::Figure;
 use tripmeter_model::folder::LOGS;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{PayloadResult, RunStatus, SubExperimentResult};
-use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::plan::{Instrument, SubExperiment};
 use tripmeter_model::workload::Reply;
 
@@ -198,31 +196,47 @@ struct ProcessGroup {
     /// Time of the request to stop, and start of the time allowed for it.
     told_to_stop: Option<(Instant, Instant)>,
     phase: String,
-    transport: String,
     plan: SubExperiment,
     /// Planned samples of the current payload.
     planned: u64,
-    /// True if the current payload is measured again; its earlier attempts are in the latest cell.
-    again: bool,
-    /// Cell with its earlier attempts, while its written results are replaced.
-    replaced: Option<PayloadResult>,
-    /// Bytes of `trials.jsonl` before its last line.
-    trials_bytes: u64,
+    attempts: EarlierAttempts,
     /// Background load, from the first payload on.
     background: Option<RunningBackground>,
-    /// CPU time of the leader, under pattern `log`.
-    cpu_time: Option<CpuTimeWatch>,
+    logger: LoggerWatch,
+    part: GrowingPart,
+    said: SaidOnce,
+    movement: Movement,
+}
+
+/// Messages that the leader may send once.
+#[derive(Default)]
+struct SaidOnce {
+    /// Its use of resources.
+    used: bool,
+    /// That others are to attempt access.
+    access: bool,
+    /// Reason why it measures nothing more.
+    broken: Option<String>,
+}
+
+/// The part of the scratch folder, which is open while systems make files there.
+struct GrowingPart {
     part: Part,
     /// True if shared memory may have grown for this payload, and may be open.
     is_growing: bool,
-    /// Start and end of the logger's use, of CLOCK_MONOTONIC.
-    logged: (u64, u64),
-    /// True once the leader has reported its resource use.
-    has_used: bool,
-    has_attempted_access: bool,
-    /// Reason why the leader measures nothing more, if it has said so.
-    broken: Option<String>,
-    movement: Movement,
+}
+
+impl GrowingPart {
+    /// Notes that a payload begins: larger messages may need more memory.
+    fn begin(&mut self) {
+        self.part.close();
+        self.is_growing = true;
+    }
+
+    /// Notes the messages sent so far; the first of them may be sent after this check.
+    fn look(&mut self, sent: u64) {
+        self.is_growing = self.is_growing && (self.part.close() || sent == 0);
+    }
 }
 
 /// Last report of the leader, or the reason why there was none.
@@ -260,10 +274,7 @@ impl ProcessGroup {
         leader.send(&ToWorker::Lead(Box::new(job))).map_err(|error| unstarted("leader", &error))?;
         let followers = start_followers(run, plan, entry, controls, &log, &spawn)?;
         let incoming = Incoming::new(leader.stream.try_clone().map_err(|error| unstarted("leader", &error))?);
-        let (phase, transport) = ("start".to_owned(), plan.transport.to_string());
-        let (follower_ended, told_to_stop, planned) = (None, None, plan.samples);
         let cells = plan.payloads.len() as u64 * u64::from(run.plan.attempts.max(1));
-        let plan = plan.clone();
         let is_log = plan.workload.reply == Reply::Lines;
         let cpu_time = is_log.then(|| CpuTimeWatch::watch(leader.pid())).flatten();
         Ok(Self {
@@ -271,23 +282,16 @@ impl ProcessGroup {
             leader,
             incoming,
             followers,
-            follower_ended,
-            told_to_stop,
-            phase,
-            transport,
-            plan,
-            planned,
-            again: false,
-            replaced: None,
-            trials_bytes: 0,
+            follower_ended: None,
+            told_to_stop: None,
+            phase: "start".to_owned(),
+            plan: plan.clone(),
+            planned: plan.samples,
+            attempts: EarlierAttempts::default(),
             background: None,
-            cpu_time,
-            part: part.clone(),
-            is_growing: false,
-            logged: (0, 0),
-            has_used: false,
-            has_attempted_access: false,
-            broken: None,
+            logger: LoggerWatch { cpu_time, used: (0, 0) },
+            part: GrowingPart { part: part.clone(), is_growing: false },
+            said: SaidOnce::default(),
             movement: Movement::new(cells, Instant::now()),
         })
     }
@@ -323,7 +327,7 @@ impl ProcessGroup {
                 }
                 Ok(Heard::Nothing) => cpu_wait.look(self.leader.pid()),
                 Err(error) if error.kind() == ErrorKind::InvalidData => {
-                    let (transport, phase) = (&self.transport, &self.phase);
+                    let (transport, phase) = (&self.plan.transport, &self.phase);
                     return LeaderOutcome::Killed(format!(
                         "the leader of '{transport}' sent {error} while it was to {phase}; it was killed"
                     ));
@@ -339,7 +343,7 @@ impl ProcessGroup {
 
     /// Outcome if the leader only claims to be alive: nothing moves for too long, or its payload does not end.
     fn standing(&self, run: &Run<'_>) -> Option<LeaderOutcome> {
-        let (now, transport, phase) = (Instant::now(), &self.transport, &self.phase);
+        let (now, transport, phase) = (Instant::now(), &self.plan.transport, &self.phase);
         let writing = writing_time(&self.plan);
         // Reading logs may take long.
         let reading = if self.plan.workload.reply == Reply::Lines { LONGEST_READING } else { Duration::ZERO };
@@ -391,7 +395,7 @@ impl ProcessGroup {
             let why = format!(
                 "the leader of '{}' {what} no sign of life for {seconds} s (limit {limit} s) while it was to {}; it was \
                  killed; {remedy}",
-                self.transport, self.phase
+                self.plan.transport, self.phase
             );
             return Some(LeaderOutcome::Killed(os::with_lack_of(self.leader.pid(), why)));
         }
@@ -410,7 +414,7 @@ impl ProcessGroup {
         if ended.elapsed() <= limit {
             return None;
         }
-        let (who, transport, phase) = (self.who(*index), &self.transport, &self.phase);
+        let (who, transport, phase) = (self.who(*index), &self.plan.transport, &self.phase);
         Some(LeaderOutcome::Killed(match word {
             Some(why) => format!("transport '{transport}' failed to {phase}: {who} failed: {why}"),
             None if phase == CLOSING && !self.followers[*index].was_signalled() => format!(
@@ -444,28 +448,23 @@ impl ProcessGroup {
         match event {
             FromLeader::Phase(phase) => self.phase = phase,
             FromLeader::Opened { transport_version, system_version, same_process, memory_lock, queues } => {
-                self.part.close();
+                self.part.part.close();
                 let result = run.current();
                 (result.same_process, result.memory_lock, result.queues) = (same_process, Some(memory_lock), queues);
                 return self.note_versions(result, transport_version, system_version);
             }
-            FromLeader::Broken(why) => self.broken = Some(why),
-            FromLeader::AttemptAccess(_) if std::mem::replace(&mut self.has_attempted_access, true) => {
+            FromLeader::Broken(why) => self.said.broken = Some(why),
+            FromLeader::AttemptAccess(_) if std::mem::replace(&mut self.said.access, true) => {
                 return Some(LeaderOutcome::Killed("the leader asked for unauthorized peers twice".to_owned()));
             }
             FromLeader::AttemptAccess(attempts) => {
                 let (environment, log) = (&self.plan.environment, self.log.file());
-                let trials = attempts
-                    .iter()
-                    .take(MOST_ACCESS_ATTEMPTS)
-                    .map(|one| access::attempt(run, one, environment, log))
-                    .collect();
-                if self.leader.send(&ToWorker::AccessAttempted(trials)).is_err() {
-                    return Some(LeaderOutcome::Vanished);
-                }
+                let attempts = attempts.iter().take(MOST_ACCESS_ATTEMPTS);
+                let trials = attempts.map(|one| access::attempt(run, one, environment, log)).collect();
+                return self.answer(&ToWorker::AccessAttempted(trials));
             }
             FromLeader::Proof(proof) => {
-                self.part.close();
+                self.part.part.close();
                 run.current().path_proof = Some(proof);
                 return failed(run.save_state());
             }
@@ -473,33 +472,24 @@ impl ProcessGroup {
                 if let Err(why) = self.mark_load(run, begins) {
                     return Some(LeaderOutcome::Killed(why));
                 }
-                return self.leader.send(&ToWorker::Continue).is_err().then_some(LeaderOutcome::Vanished);
+                return self.answer(&ToWorker::Continue);
             }
             FromLeader::CellStarted { payload_bytes } => {
-                self.part.close();
-                self.is_growing = true;
+                self.part.begin();
                 self.planned = self.plan.samples_of(payload_bytes);
                 (run.watch)(&Event::PayloadStarted { payload_bytes });
             }
             FromLeader::Progress { samples, .. } => {
-                // Larger messages may have needed more memory, and the first of them may be sent after this check.
-                self.is_growing = self.is_growing && (self.part.close() || samples == 0);
+                self.part.look(samples);
                 (run.watch)(&Event::Progress { done: samples, planned: self.planned });
             }
-            FromLeader::Logged { begin_ns, end_ns } => self.logged = (begin_ns, end_ns),
+            FromLeader::Logged { begin_ns, end_ns } => self.logger.used = (begin_ns, end_ns),
             FromLeader::CellFinished(cell) => return self.note(run, cell, false),
             FromLeader::CellAgain(cell) => return self.note(run, cell, true),
             FromLeader::Replacing => {
-                if std::mem::take(&mut self.again) {
-                    self.replaced = run.current().cells.pop();
-                }
-                // Rows of that attempt are moved now: this payload has no figures until the next attempt is complete.
-                if let Some(outcome) = failed(run.results.cut_trials(self.trials_bytes)) {
-                    return Some(outcome);
-                }
-                return self.leader.send(&ToWorker::Continue).is_err().then_some(LeaderOutcome::Vanished);
+                return failed(self.attempts.replace(run)).or_else(|| self.answer(&ToWorker::Continue));
             }
-            FromLeader::Used(mut activity) if !std::mem::replace(&mut self.has_used, true) => {
+            FromLeader::Used(mut activity) if !std::mem::replace(&mut self.said.used, true) => {
                 activity.planned_cpus = planned_cpus(run, &self.plan, None);
                 run.add_process(activity);
             }
@@ -511,6 +501,10 @@ impl ProcessGroup {
             FromLeader::Failed(why) => return Some(LeaderOutcome::Failed(why)),
         }
         None
+    }
+
+    fn answer(&mut self, message: &ToWorker) -> Option<LeaderOutcome> {
+        self.leader.send(message).is_err().then_some(LeaderOutcome::Vanished)
     }
 
     /// Takes the versions of transport and system, which are the same for all payloads.
@@ -526,7 +520,7 @@ impl ProcessGroup {
             return Some(LeaderOutcome::Killed(format!(
                 "transport '{}' has version {} now, but had {} when its first payloads were measured; install \
                          that, or measure again in another folder (-o)",
-                self.transport,
+                self.plan.transport,
                 now.map(String::as_str).join(" of "),
                 before.map(String::as_str).join(" of ")
             )));
@@ -557,17 +551,12 @@ impl ProcessGroup {
     /// Records a measured cell; with `again`, it will be measured again.
     fn note(&mut self, run: &mut Run<'_>, mut cell: Box<PayloadResult>, again: bool) -> Option<LeaderOutcome> {
         // A payload may end without a progress report.
-        self.part.close();
-        self.note_log(&mut cell);
+        self.part.part.close();
+        self.logger.put(&mut cell);
         self.background.iter().for_each(|load| load.put(&mut cell));
         let attempts = run.plan.attempts.max(1) as usize;
         let (cells, planned) = (&mut run.current().cells, self.plan.payloads.len());
-        let replaced = if std::mem::replace(&mut self.again, again) { cells.pop() } else { self.replaced.take() };
-        cell.earlier_attempts = replaced.map_or_else(Vec::new, |mut before| {
-            let mut earlier = std::mem::take(&mut before.earlier_attempts);
-            earlier.push(before);
-            earlier
-        });
+        self.attempts.join(&mut cell, cells, again);
         if cells.len() >= planned {
             return Some(LeaderOutcome::Killed(format!(
                 "the leader reported more payloads than the {planned} of the plan"
@@ -575,7 +564,7 @@ impl ProcessGroup {
         }
         let is_too_often = cell.earlier_attempts.len() + usize::from(again) >= attempts;
         cells.push((*cell).clone());
-        if let Err(error) = self.append(run, again) {
+        if let Err(error) = self.attempts.append(run, again) {
             return Some(LeaderOutcome::Killed(error.to_string()));
         }
         if is_too_often {
@@ -587,50 +576,12 @@ impl ProcessGroup {
             (run.watch)(&Event::SoFar(&run.manifest));
         }
         // The leader waits for this, so that none of the above falls into its next cell.
-        self.leader.send(&ToWorker::Continue).is_err().then_some(LeaderOutcome::Vanished)
-    }
-
-    /// Writes the results of the last payload; its figures too, unless it is measured again.
-    fn append(&mut self, run: &mut Run<'_>, again: bool) -> Result<(), RunError> {
-        let result = run.manifest.sub_experiments.last();
-        let Some((result, cell)) = result.and_then(|result| Some((result, result.cells.last()?))) else {
-            return Ok(());
-        };
-        let begun = run.results.trials_bytes().map(|bytes| self.trials_bytes = bytes);
-        let written = begun.and_then(|()| run.results.append_payload(result, cell, !again));
-        if written.is_err() {
-            // An unwritten attempt does not count; the earlier one does again.
-            self.again = false;
-            let unwritten = run.current().cells.pop();
-            self.replaced = unwritten.and_then(|mut cell| {
-                let mut earlier = std::mem::take(&mut cell.earlier_attempts);
-                let before = earlier.pop()?;
-                Some(PayloadResult { earlier_attempts: earlier, ..before })
-            });
-        }
-        Ok(written?)
-    }
-
-    /// Adds the leader's CPU peak, as seen from here, to the cell of a logger.
-    fn note_log(&self, cell: &mut PayloadResult) {
-        let Some(trial) = cell.trials.first_mut().filter(|_| self.plan.workload.reply == Reply::Lines) else { return };
-        let ((begin_ns, end_ns), leader) = (self.logged, Stream::process(Process::Leader));
-        let used = |figure| trial.value(&leader, figure).unwrap_or(0.0);
-        let all = used(Figure::CpuTime) / used(Figure::Window).max(1.0);
-        let most = self.cpu_time.as_ref().map(|seen| seen.most_percent(begin_ns, end_ns).map(|most| most / 100.0));
-        if let Some(most) = most {
-            trial.put(&leader, Figure::CpuPeak, most.unwrap_or(all).max(all));
-        }
+        self.answer(&ToWorker::Continue)
     }
 
     /// Ends all processes, and returns the status or the cause of a failure.
     fn end(&mut self, run: &mut Run<'_>, outcome: LeaderOutcome) -> Result<RunStatus, String> {
-        // The attempt that was to replace it did not end, so its figures are all there is. If its rows have been moved, a
-        // resumed run measures it again.
-        let is_unwritten = self.again || self.replaced.is_some();
-        let replaced = self.replaced.take().map(|cell| PayloadResult { unfinished: true, ..cell });
-        run.current().cells.extend(replaced);
-        if let Some(Err(error)) = is_unwritten.then(|| self.append(run, false)) {
+        if let Err(error) = self.attempts.end(run) {
             (run.watch)(&Event::Warning(error.to_string()));
         }
         // Read before the other processes end and give back their share.
@@ -651,7 +602,7 @@ impl ProcessGroup {
         if let Some(meeting) = &mut run.meeting {
             meeting.finish();
         }
-        let broken = self.broken.take();
+        let broken = self.said.broken.take();
         let outcome = match (outcome, &broken) {
             (LeaderOutcome::Done, Some(why)) => LeaderOutcome::Failed(why.clone()),
             (LeaderOutcome::Interrupted, Some(why)) => {

@@ -40,7 +40,7 @@ pub(super) fn blocks(page: &ScreenPage<'_>, pattern: Pattern, shown: &ShownLaten
         cells.extend(page.pair(line, bytes, figure(line)));
         cells.push(Cell::number(total_rate(page.metrics, row, Figure::AchievedRate)));
         rows.push((Some(row), cells));
-        let begin = TopicLine { label: &label, figure: figure(line), is_disqualified: page.is_disqualified(line) };
+        let begin = TopicRows { label: &label, figure: figure(line), is_disqualified: page.is_disqualified(line) };
         rows.extend(topics.iter().take(MOST_TOPICS).map(|topic| (Some(row), begin.cells(page, row, topic))));
     }
     let mut columns = vec![
@@ -71,13 +71,13 @@ fn slowest<'a>(page: &ScreenPage<'a>, row: Row, figure: Figure) -> Vec<&'a Strea
 }
 
 /// What the rows of a transport's topics share.
-struct TopicLine<'a> {
+struct TopicRows<'a> {
     label: &'a str,
     figure: Figure,
     is_disqualified: bool,
 }
 
-impl TopicLine<'_> {
+impl TopicRows<'_> {
     fn cells(&self, page: &ScreenPage<'_>, row: Row, topic: &Stream) -> Vec<Cell> {
         let get = |figure, statistic| page.metrics.get(row, topic, figure, statistic);
         let is_missed = page.metrics.trials(row).iter().any(|(_, trial)| trial.missed.contains(topic));
