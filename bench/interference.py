@@ -41,7 +41,7 @@ def main():
         transport = f"{sub['transport']['system']}/{sub['transport']['variant']}"
         if transport not in names:
             names.append(transport)
-        panels.setdefault(sub.get("load", "none"), {})[transport] = sub["name"]
+        panels.setdefault(sub.get("background", sub.get("load", "none")), {})[transport] = sub["name"]
     numbers = range(1, plan["rounds"] + 1)
     missing = [f"{sub['name']}, round {number}" for sub in plan["sub_experiments"] for number in numbers
                if (sub["name"], number, payload) not in found]

@@ -262,7 +262,7 @@ END
 
 # installed RESULTS: what the packages install works.
 installed() {
-    local prefix=$scratch/tree/opt/tripmeter venv=$target/tools/wheel words broken
+    local prefix=$scratch/tree/opt/tripmeter venv=$target/tools/wheel words broken folder
     missing_is_named
     tree "$scratch/tree" /opt/tripmeter
     [[ -s $prefix/share/doc/tripmeter/docs/formats.md ]] || fail "no docs/formats.md beside README.md" 1
@@ -286,6 +286,10 @@ installed() {
     fi
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall "$scratch"/*.whl
     "$venv/bin/python" tests/check_wheel.py "$1" pandas polars
+    # Of every version that is read.
+    for folder in crates/tripmeter/tests/golden/results-*; do
+        "$venv/bin/python" -c 'import sys, tripmeter; sys.exit(not len(tripmeter.load(sys.argv[1], "pandas").metrics))' "$folder"
+    done
 }
 
 size() {

@@ -48,6 +48,8 @@ LATENCY = {
     "call": "A whole call: `response` counts from when it was due, `service` from when it was sent.",
     "log": "From the call of the logger to its return.",
 }
+# Words of patterns in results of schema 2.
+OLDER = {"pingpong": "ping", "channel": "publish", "rpc": "call"}
 MOST_ROWS = 24
 LEGEND = """`p50` and `p99` are the median and the 99th percentile. The 95 % interval is that of the median, over rounds or
 within the only one; runs differ by more than one of them shows. `from floor` is the ratio to the median of [shm](shm.md).
@@ -189,7 +191,7 @@ class Transport:
 
     def results(self, folder: dict) -> str:
         """Its rows of a results folder's table of all figures, and the notes on them."""
-        latencies = sorted({LATENCY.get(one["pattern"], "") for one in folder["plan"]["sub_experiments"]})
+        latencies = sorted({LATENCY.get(OLDER.get(one["pattern"], one["pattern"]), "") for one in folder["plan"]["sub_experiments"]})
         parts = [f"### Preset `{folder['name']}`", f"{folder['summary']}. {' '.join(latencies)}"]
         notes = [f"{one['name']}, round {one['round']}: {one['status']}: {one['error']}" for one in self.states(folder)
                  if one["status"] != "complete"]

@@ -335,13 +335,15 @@ impl MetricTable {
         [others, known].map(|rows| rows.into_iter().map(|row| (row, self.missed_rate(row))).collect())
     }
 
-    /// True if a figure is of a load whose rate was missed, and is not such a rate itself.
-    pub(crate) fn misses_rate_of(&self, address: &FigureAddress) -> bool {
-        let is_of = |row: Row| {
-            let is_here = row.payload_bytes == address.payload_bytes && self.load(row) == address.load;
-            is_here && self.sub(row) == address.sub_experiment
-        };
-        !RATES.contains(&address.figure) && self.all_rows().any(|row| is_of(row) && self.is_rate_missed(row))
+    /// Rows whose offered rate was missed in some round.
+    pub(crate) fn misses(&self) -> Vec<Row> {
+        self.all_rows().filter(|row| self.is_rate_missed(*row)).collect()
+    }
+
+    /// True if a figure is of that row, whose rate was missed, and is not such a rate itself.
+    pub(crate) fn is_of_missed(&self, row: Row, address: &FigureAddress) -> bool {
+        let is_here = row.payload_bytes == address.payload_bytes && self.load(row) == address.load;
+        is_here && self.sub(row) == address.sub_experiment && !RATES.contains(&address.figure)
     }
 
     fn missed_rate(&self, row: Row) -> String {

@@ -38,6 +38,7 @@ pub use long_text::LongText;
 pub use options::{Followers, OutputFolder, RunOptions};
 pub use resume::{Begun, unfinished};
 use state::Run;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -206,6 +207,7 @@ fn new_manifest(plan: &Plan, calibration: &Calibration, audit: Audit) -> Manifes
         results: 0,
         sub_experiments: Vec::new(),
         resumptions: Vec::new(),
+        written_names: BTreeMap::new(),
     }
 }
 

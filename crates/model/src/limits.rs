@@ -3,7 +3,7 @@
 use crate::address::FigureAddress;
 use crate::figure::{Better, Figure};
 use crate::file::{self, FileError};
-use crate::name::name_of_today;
+use crate::name;
 use crate::pace::OfferedLoad;
 use crate::printable;
 use std::collections::HashSet;
@@ -79,13 +79,14 @@ impl FigureLimits {
         }
     }
 
-    /// Gives limits of a name that is not among these, but would be one today, that name: files of schema 2 had others.
+    /// Gives limits of a name that is not among these, but would be one today, that name: schema 2 had others.
     #[must_use]
     pub fn named_as_today(mut self, names: &[&str]) -> Self {
         let named = self.rows.iter_mut().map(|limit| &mut limit.address.sub_experiment);
         for name in named.filter(|name| !names.contains(&name.as_str())) {
-            let today = name_of_today(name);
-            if names.contains(&today.as_str()) {
+            let today = name::of_today(name);
+            let all = [name::with_background(name), name::without_loopback(&today), today];
+            if let Some(today) = all.into_iter().find(|today| names.contains(&today.as_str())) {
                 *name = today;
             }
         }

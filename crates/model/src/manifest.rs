@@ -8,7 +8,7 @@ use crate::figure::{Figure, Statistic};
 pub use crate::handover::{Handover, Handovers, ModeChange};
 use crate::kernel_queue::KernelQueues;
 use crate::metric::{Probe, Stream};
-use crate::name::{is_name, name_of_today};
+use crate::name::{self, is_name};
 use crate::payload::size_text;
 use crate::plan::{MOST_ROUNDS, Plan, SubExperiment};
 use crate::transport::Transport;
@@ -54,6 +54,10 @@ pub struct Manifest {
     /// Its resumptions after a kill or an interruption, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumptions: Vec<Resumption>,
+    /// Names by which files were written, by the names of today, where both differ.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub written_names: BTreeMap<String, String>,
 }
 
 impl Manifest {
@@ -68,26 +72,40 @@ impl Manifest {
         self
     }
 
-    /// Gives sub-experiments that got a default name under schema 2 the name that they would have today, as verdicts
-    /// compare by name. Files of samples keep theirs.
+    /// Gives sub-experiments the default names that they would have today, where schema 2 had others. Their files keep
+    /// theirs, [`Manifest::written_name`].
     #[must_use]
     pub fn named_as_today(mut self) -> Self {
-        for planned in &mut self.plan.sub_experiments {
-            let Transport { system, variant, .. } = &planned.transport;
-            let begin = format!("{system}_{}_", if variant.is_empty() { LOOPBACK } else { variant });
-            // A name that somebody gave stays.
-            if planned.name.contains(&begin) {
-                let today = name_of_today(&planned.name);
-                let today = match self.plan.hosts.is_empty() || !begin.ends_with(&format!("_{LOOPBACK}_")) {
-                    true => today,
-                    false => today.replacen(&begin, &format!("{system}_"), 1),
-                };
-                let results = self.sub_experiments.iter_mut().filter(|result| result.name == planned.name);
-                results.for_each(|result| result.name.clone_from(&today));
-                planned.name = today;
+        for place in 0..self.plan.sub_experiments.len() {
+            let planned = &self.plan.sub_experiments[place];
+            let (written, today) = (planned.name.clone(), self.name_today(planned));
+            // Two must not become one.
+            if written == today || self.plan.sub_experiments.iter().any(|other| other.name == today) {
+                continue;
             }
+            let results = self.sub_experiments.iter_mut().filter(|result| result.name == written);
+            results.for_each(|result| result.name.clone_from(&today));
+            self.plan.sub_experiments[place].name.clone_from(&today);
+            self.written_names.insert(today, written);
         }
         self
+    }
+
+    fn name_today(&self, planned: &SubExperiment) -> String {
+        let Transport { system, variant, .. } = &planned.transport;
+        let begin = format!("{system}_{}_", if variant.is_empty() { LOOPBACK } else { variant });
+        match planned.name.contains(&begin) {
+            true if self.plan.hosts.is_empty() => name::of_today(&planned.name),
+            true => name::without_loopback(&name::of_today(&planned.name)),
+            // A name that somebody gave stays, but for the load that was added to it.
+            false if planned.background.is_none() => planned.name.clone(),
+            false => name::with_background(&planned.name),
+        }
+    }
+
+    /// Name by which the files of a sub-experiment were written.
+    pub fn written_name<'a>(&'a self, name: &'a str) -> &'a str {
+        self.written_names.get(name).map_or(name, String::as_str)
     }
 
     /// True if kernel times may be sampled by timer ticks; from schema 2.1 on they are exact.

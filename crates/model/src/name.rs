@@ -19,13 +19,23 @@ pub fn is_name(name: &str) -> bool {
 
 /// Default name of a sub-experiment in schema 2 as it would be today: words of patterns and of the background load were
 /// others.
-pub fn name_of_today(name: &str) -> String {
-    let part = |part: &str| match part {
-        "channel" => "publish".to_owned(),
-        "rpc" => "call".to_owned(),
-        _ => part.strip_prefix("load-").map_or_else(|| part.to_owned(), |load| format!("background-{load}")),
+pub fn of_today(name: &str) -> String {
+    let part = |part| match part {
+        "channel" => "publish",
+        "rpc" => "call",
+        part => part,
     };
-    name.split('_').map(part).collect::<Vec<_>>().join("_")
+    with_background(&name.split('_').map(part).collect::<Vec<_>>().join("_"))
+}
+
+/// Name whose load is called the background load, as today.
+pub fn with_background(name: &str) -> String {
+    name.replacen("_load-", "_background-", 1)
+}
+
+/// Name between hosts, where schema 2 told of a loopback.
+pub fn without_loopback(name: &str) -> String {
+    name.replacen("_loopback_", "_", 1)
 }
 
 /// Number for this boot of the machine and the process and time namespaces, within which process numbers and start
@@ -69,7 +79,7 @@ mod tests {
             ("uds_stream_poll_channel_load-cpu-1-memory", "uds_stream_poll_publish_background-cpu-1-memory"),
             ("uds_channels-2_poll_throughput", "uds_channels-2_poll_throughput"),
         ] {
-            assert_eq!(name_of_today(old), today);
+            assert_eq!(of_today(old), today);
         }
     }
 

@@ -63,6 +63,7 @@ pub fn manifest() -> Manifest {
         results: 0,
         sub_experiments: Vec::new(),
         resumptions: Vec::new(),
+        written_names: Default::default(),
     }
 }
 

@@ -28,7 +28,7 @@ pub struct NamedFolder {
 /// Reads a results folder, or one of its rounds (`round-NN`). Fails if it has no manifest, or an invalid one.
 pub fn open(path: &Path, allows_damage: bool) -> Result<JudgedResults, CliError> {
     let (folder, round) = with_manifest(path);
-    let results = JudgedResults { manifest: show::read(&folder)?.named_as_today(), allows_damage };
+    let results = JudgedResults { manifest: show::read(&folder)?, allows_damage };
     Ok(match round {
         Some(round) => results.of_round(round),
         None => results,

@@ -28,11 +28,12 @@ pub fn round_folder(manifest: &Manifest, round: u32) -> String {
 /// Finds the sample file. Fails if it is missing although it should exist.
 pub fn find(folder: &Path, manifest: &Manifest, result: &SubExperimentResult) -> Result<SampleFile, CliError> {
     let round = folder.join(round_folder(manifest, result.round));
-    let csv = round.join(SAMPLES).join(format!("{}.csv", result.name));
+    let name = manifest.written_name(&result.name);
+    let csv = round.join(SAMPLES).join(format!("{name}.csv"));
     if !fs::symlink_metadata(&csv).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
         return Ok(SampleFile::Csv(csv));
     }
-    if whole::has_parquet(&round, &result.name)? {
+    if whole::has_parquet(&round, name)? {
         return Ok(SampleFile::Parquet(csv.with_extension("parquet")));
     }
     if are_kept(manifest, result) {

@@ -19,8 +19,8 @@ from typing import Any, BinaryIO
 
 __all__ = ["FormatError", "Results", "load"]
 
-#: The major version of results that this module reads.
-SCHEMA = "2"
+#: The major versions of results that this module reads.
+SCHEMAS = ("2", "3")
 #: Types of columns. A library that guessed them would take a name such as "1" for a number.
 TEXT = ("sub_experiment", "offered_load", "load", "stream", "figure", "statistic", "status")
 COUNTS = ("round", "payload_bytes", "trial", "sequence")
@@ -80,8 +80,8 @@ class Results:
         version = self.manifest.get("schema_version") if isinstance(self.manifest, dict) else None
         if version is None:
             raise FormatError(f"'{path}' has no schema version, so it is not from tripmeter")
-        if str(version).split(".")[0] != SCHEMA:
-            raise FormatError(f"'{folder}' has schema version {version}, this module reads {SCHEMA}.x")
+        if str(version).split(".")[0] not in SCHEMAS:
+            raise FormatError(f"'{folder}' has schema version {version}, this module reads {'.x and '.join(SCHEMAS)}.x")
         try:
             plan, self._results = self.manifest["plan"], int(self.manifest.get("results", 0))
             #: How many of the newest rounds have samples, and whether samples are kept at all.

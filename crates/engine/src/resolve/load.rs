@@ -57,7 +57,7 @@ pub(super) fn timed(common: &Common) -> Result<Vec<OfferedLoad>, Problem> {
     let rate = |text: &str| {
         let hz = timed_rate(
             text,
-            "--rate takes a plain number of messages per second (rpc: calls), from 0.001 to 1e6, e.g. 30",
+            "--rate takes a plain number of messages or calls per second, from 0.001 to 1e6, e.g. 30",
         )?;
         Ok(OfferedLoad::Rate { hz })
     };

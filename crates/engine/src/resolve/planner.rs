@@ -88,7 +88,9 @@ impl Planner<'_> {
             self.plan.left_out.push(line.clone());
         }
         if by_name {
-            self.plan.missing.push(line);
+            if !self.plan.missing.contains(&line) {
+                self.plan.missing.push(line);
+            }
             self.refused.push(error);
         }
         Ok(())

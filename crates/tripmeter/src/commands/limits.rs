@@ -69,7 +69,6 @@ fn runs(folders: &[NamedFolder], args: &LimitsArgs) -> Result<Vec<LimitRun>, Cli
     for folder in folders {
         if let Some(results) = open_finished(folder, args.allow_damage)? {
             note_left_out(&folder.name, &results);
-            note_missed(&folder.name, &results);
             if let Some((first, known)) = all.first() {
                 let sides = [(first.name.as_str(), known), (folder.name.as_str(), &results)];
                 refuse_other_workloads(sides).map_err(|why| CliError::new(exit::DATA, why))?;
@@ -79,16 +78,6 @@ fn runs(folders: &[NamedFolder], args: &LimitsArgs) -> Result<Vec<LimitRun>, Cli
     }
     let selection = selection(&args.figures.figures, &all.iter().map(|(_, results)| results).collect::<Vec<_>>())?;
     Ok(all.iter().flat_map(|(folder, results)| LimitRun::of(&folder.name, results, &selection)).collect())
-}
-
-/// Notes rows that are left out because a rate was missed.
-fn note_missed(name: &str, results: &JudgedResults) {
-    let table = results.trusted();
-    for sub in results.names() {
-        for (_, why) in table.missed_rates(sub, &[]).into_iter().flatten() {
-            output::say(&format!("note: left out of '{name}': '{sub}': {why}"));
-        }
-    }
 }
 
 /// Note if some limits are percentiles of too few samples, which `check` can call only inconclusive.

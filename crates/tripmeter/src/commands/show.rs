@@ -179,8 +179,13 @@ pub fn usual(manifest: &Manifest) -> Vec<TableKind> {
     preset.and_then(|preset| preset.tables).unwrap_or_else(|| vec![TableKind::Screen])
 }
 
-/// Manifest in a folder, with all text made printable.
+/// Manifest in a folder, with all text made printable, and with the names of today.
 pub fn read(folder: &Path) -> Result<Manifest, CliError> {
+    Ok(read_as_written(folder)?.named_as_today())
+}
+
+/// Manifest in a folder, with all text made printable, and with the names of its files.
+pub fn read_as_written(folder: &Path) -> Result<Manifest, CliError> {
     Ok(read_as(folder, |text| Cow::Owned(printable::json(text)))?.named_for_people())
 }
 
@@ -192,7 +197,10 @@ pub fn read_exact(folder: &Path) -> Result<Manifest, CliError> {
 /// Manifest just measured, with all text made printable.
 pub fn printable(manifest: &Manifest) -> Manifest {
     let text = manifest.whole().to_string();
-    serde_json::from_str(&printable::json(&text)).unwrap_or_else(|_| manifest.clone()).named_for_people()
+    serde_json::from_str(&printable::json(&text))
+        .unwrap_or_else(|_| manifest.clone())
+        .named_for_people()
+        .named_as_today()
 }
 
 fn read_as(folder: &Path, made: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifest, CliError> {

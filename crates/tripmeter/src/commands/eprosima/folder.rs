@@ -240,7 +240,7 @@ impl ExperimentFolder {
 /// Manifest of a folder, or of its parent for a round, and the number of the round.
 fn manifest_of(path: &Path) -> Result<(Option<Manifest>, u32), CliError> {
     let (folder, round) = with_manifest(path);
-    let manifest = if is_results(&folder) { Some(show::read(&folder)?) } else { None };
+    let manifest = if is_results(&folder) { Some(show::read_as_written(&folder)?) } else { None };
     Ok((manifest, round.unwrap_or(1)))
 }
 
