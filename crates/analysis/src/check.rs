@@ -125,8 +125,8 @@ pub struct ResultsCheck {
     pub without_limits: Vec<String>,
     /// Names with limits that are not in the plan.
     pub not_measured: Vec<String>,
-    /// True if a transport that was asked for by name could not run.
-    pub is_incomplete: bool,
+    /// Lines about transports that were asked for by name, and could not run.
+    pub could_not_run: Vec<String>,
 }
 
 impl ResultsCheck {
@@ -157,7 +157,7 @@ impl ResultsCheck {
             check.checked.push(CheckedSub { name: name.to_owned(), rows, distrust, notes });
         }
         let planned = results.names();
-        check.is_incomplete = !results.manifest.plan.missing.is_empty();
+        check.could_not_run = results.not_measured();
         check.not_measured = limited.into_iter().filter(|name| !planned.contains(name)).map(str::to_owned).collect();
         check
     }
@@ -170,13 +170,13 @@ impl ResultsCheck {
 
     /// Number of those on one side only that fail.
     pub fn failing_on_one_side(&self, strict: bool) -> usize {
-        let without_limits = if strict { self.without_limits.len() } else { 0 };
+        let without_limits = if strict { self.without_limits.len() + self.could_not_run.len() } else { 0 };
         without_limits + if self.needs_all(strict) { self.not_measured.len() } else { 0 }
     }
 
     /// True if what has limits and was not measured fails: if `strict`, or if the run is incomplete.
     pub fn needs_all(&self, strict: bool) -> bool {
-        strict || self.is_incomplete
+        strict || !self.could_not_run.is_empty()
     }
 
     /// Numbers of limits met, and of all.

@@ -2,7 +2,7 @@
 
 use crate::results::{JudgedResults, SubStanding};
 use crate::selection::{Selected, Selection, missing, too_few, too_few_anywhere};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Better, Figure};
 use tripmeter_stats::change::ChangeVerdict;
@@ -107,6 +107,8 @@ impl ComparedSub {
 pub struct ByThreshold {
     /// Sub-experiments of both sides.
     pub both: Vec<ComparedSub>,
+    /// Lines about transports of either side that were asked for by name, and could not run.
+    pub could_not_run: Vec<String>,
     /// Sub-experiments, payloads and loads, or figures missing in the results.
     pub missing: Vec<String>,
     /// Those only in the results.
@@ -152,14 +154,17 @@ impl ByThreshold {
             notes.extend(too_few(of_sub.iter().filter_map(|address| Some((*address, needs(address)?)))));
             made.both.push(ComparedSub { name: name.to_owned(), compared, distrust, notes });
         }
+        made.could_not_run = could_not_run([reference, results]);
         made.missing = one_sided([reference, results], [&of_reference, &of_results]);
         made.new = one_sided([results, reference], [&of_results, &of_reference]);
         made
     }
 
-    /// True if nothing is worse and nothing of the reference is missing; if `strict`, only if nothing is new either.
+    /// True if nothing is worse and nothing of the reference is missing; if `strict`, only if nothing is new either, and
+    /// everything could run.
     pub fn passed(&self, strict: bool) -> bool {
-        (self.new.is_empty() || !strict) && self.missing.is_empty() && self.both.iter().all(|one| one.passed(strict))
+        let is_whole = !strict || self.new.is_empty() && self.could_not_run.is_empty();
+        is_whole && self.missing.is_empty() && self.both.iter().all(|one| one.passed(strict))
     }
 
     /// True if no figure was compared.
@@ -167,6 +172,12 @@ impl ByThreshold {
         let mut all = self.both.iter().flat_map(|one| &one.compared);
         !all.any(|one| one.outcome != ThresholdOutcome::New)
     }
+}
+
+/// Lines about what could not run on either side.
+fn could_not_run([reference, results]: [&JudgedResults; 2]) -> Vec<String> {
+    let in_reference = reference.not_measured().into_iter().map(|line| format!("in the reference, {line}"));
+    results.not_measured().into_iter().chain(in_reference).collect()
 }
 
 /// Items of one side that the other lacks: planned sub-experiments first, then figures of those that both planned.
@@ -235,6 +246,15 @@ impl JudgedFigure {
         Some((&all[place], needed))
     }
 
+    /// Of a percentile with too few samples for an upper bound only a regression is a verdict.
+    #[must_use]
+    pub(crate) fn if_bounded(mut self, is_bounded: bool) -> Self {
+        if !is_bounded && !self.is_regressed() {
+            self.comparison.judged.verdict = ChangeVerdict::Inconclusive;
+        }
+        self
+    }
+
     /// True for a regression.
     pub fn is_regressed(&self) -> bool {
         self.comparison.judged.verdict == ChangeVerdict::Regressed
@@ -282,8 +302,10 @@ pub struct ByRuns {
     pub failures: Vec<String>,
     /// Reasons to fail even without a regression, a line each.
     pub missed: Vec<String>,
-    /// Line about percentiles with too few samples for an upper bound, whatever their verdict.
+    /// Line about percentiles with too few samples for an upper bound: inconclusive, unless they regressed.
     pub too_few: Option<String>,
+    /// Lines about transports of either side that were asked for by name, and could not run.
+    pub could_not_run: Vec<String>,
     /// Other notes, a line each.
     pub notes: Vec<String>,
     /// Figures that are 0 in every run of both sides: unchanged, and not compared.
@@ -315,14 +337,14 @@ impl ByRuns {
                 false => cells.push((one.address.clone(), values, [one.error, other.error])),
             }
         }
-        let judged = selection.asked_for(sides[0].iter().map(|one| &one.address).collect());
+        let asked_for = selection.asked_for(sides[0].iter().map(|one| &one.address).collect());
         let (mut missed, mut notes) = (Vec::new(), Vec::new());
         for ((side, table), word) in [reference, results].iter().zip(&tables).zip(["reference", "results"]) {
             for name in side.names() {
                 let told = |why: String| format!("{name}, in the {word}: {why}");
-                let SubStanding { notes: own, .. } = side.standing(name, table, &judged);
+                let SubStanding { notes: own, .. } = side.standing(name, table, &asked_for);
                 notes.extend(own.into_iter().map(told));
-                let [own, _] = table.missed_rates(name, &judged);
+                let [own, _] = table.missed_rates(name, &asked_for);
                 missed.extend(own.into_iter().map(|(_, why)| told(why)));
             }
         }
@@ -330,11 +352,18 @@ impl ByRuns {
             let other = found.get(&one.address)?;
             one.needs.max(other.needs)
         };
+        let unbounded: HashSet<&FigureAddress> =
+            sides[0].iter().filter(|one| needs(one).is_some()).map(|one| &one.address).collect();
+        let judged = |one: JudgedFigure| {
+            let is_bounded = !unbounded.contains(&one.address);
+            one.if_bounded(is_bounded)
+        };
         Ok(Self {
             question,
-            judgements: JudgedFigure::all(cells, &question)?,
+            judgements: JudgedFigure::all(cells, &question)?.into_iter().map(judged).collect(),
             failures: [reference.failures("reference"), results.failures("results")].concat(),
             missed,
+            could_not_run: could_not_run([reference, results]),
             too_few: too_few_anywhere(sides[0].iter().filter_map(|one| Some((&one.address, needs(one)?)))),
             notes,
             always_zero,
@@ -348,7 +377,8 @@ impl ByRuns {
     /// no percentile has too few samples.
     pub fn passed(&self, strict: bool) -> bool {
         let regressed = self.judgements.iter().any(JudgedFigure::is_regressed);
-        let is_unclear = strict && (!self.new.is_empty() || self.too_few.is_some());
+        let is_whole = self.new.is_empty() && self.could_not_run.is_empty();
+        let is_unclear = strict && (!is_whole || self.too_few.is_some());
         !regressed && self.missed.is_empty() && self.missing.is_empty() && !is_unclear
     }
 

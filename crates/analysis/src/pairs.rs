@@ -161,9 +161,10 @@ pub fn too_few_samples(figures: &[PairedFigure]) -> Option<String> {
 /// # Panics
 /// If a number of the question is out of range.
 pub fn judged(figures: &[PairedFigure], question: &Question) -> Result<Vec<JudgedFigure>, Error> {
-    let with_ratios = figures.iter().filter(|one| one.has_ratios());
-    let cells = with_ratios.map(|one| (one.address.clone(), one.values.clone(), one.errors));
-    JudgedFigure::all(cells.collect(), question)
+    let with_ratios = || figures.iter().filter(|one| one.has_ratios());
+    let cells = with_ratios().map(|one| (one.address.clone(), one.values.clone(), one.errors));
+    let judged = JudgedFigure::all(cells.collect(), question)?.into_iter().zip(with_ratios());
+    Ok(judged.map(|(one, of)| one.if_bounded(of.needs.is_none())).collect())
 }
 
 /// True if a cell has no headline, or no message arrived.

@@ -75,6 +75,11 @@ impl JudgedResults {
         self.manifest.plan.sub_experiments.iter().filter(|sub| !sub.is_disturbed())
     }
 
+    /// Lines about transports that were asked for by name, and could not run.
+    pub fn not_measured(&self) -> Vec<String> {
+        self.manifest.plan.missing.iter().map(|line| format!("not measured: {line}")).collect()
+    }
+
     /// Names of planned sub-experiments, in order.
     pub fn names(&self) -> Vec<&str> {
         self.plans().map(|sub| sub.name.as_str()).collect()

@@ -414,6 +414,12 @@ impl Trial {
         self.streams.keys().any(|stream| self.counts(stream).is_all_lost())
     }
 
+    /// Names of topics, each of its own size and rate, of which no message was sent.
+    pub fn silent_topics(&self) -> impl Iterator<Item = &str> {
+        let is_silent = |stream: &&Stream| self.value(stream, Figure::Sent) == Some(0.0);
+        self.streams().filter(is_silent).filter_map(|stream| stream.topic.as_deref())
+    }
+
     /// All streams with figures.
     pub fn streams(&self) -> impl Iterator<Item = &Stream> {
         self.streams.keys()

@@ -14,14 +14,20 @@ pub struct UnmeasuredPayload {
     pub payload_bytes: u64,
     /// True if another offered load has messages.
     pub is_partial: bool,
-    /// Size and reason, as `1k: time cap of 2 s`.
+    /// True if a topic has none, though others have.
+    pub is_topic: bool,
+    /// Size or topic, and reason, as `1k: time cap of 2 s`.
     pub why: String,
 }
 
 impl fmt::Display for UnmeasuredPayload {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.is_partial { "not every offered load" } else { "nothing" };
-        write!(formatter, "{what} was measured at {}", self.why)
+        let (what, of) = match (self.is_topic, self.is_partial) {
+            (true, _) => ("nothing", "of"),
+            (false, true) => ("not every offered load", "at"),
+            (false, false) => ("nothing", "at"),
+        };
+        write!(formatter, "{what} was measured {of} {}", self.why)
     }
 }
 
@@ -56,7 +62,9 @@ impl SubExperimentResult {
             let cell = self.cells.iter().find(|cell| cell.payload_bytes == payload_bytes)?;
             let has_messages = |trial: &Trial| trial.value(&Stream::all(), Figure::Sent) != Some(0.0);
             let measured = cell.trials.iter().filter(|trial| has_messages(trial)).count();
-            let is_whole = measured == cell.trials.len() && measured >= plan.workload.loads.len();
+            // Each topic of its own size and rate is asked for by itself.
+            let silent = cell.trials.iter().flat_map(Trial::silent_topics).next();
+            let is_whole = measured == cell.trials.len() && measured >= plan.workload.loads.len() && silent.is_none();
             // Their warm-up is part of the trial, and of the messages sent.
             let lost = |trial: &Trial| {
                 trial.count(&Stream::all(), Figure::Lost) + trial.count(&Stream::all(), Figure::Damaged)
@@ -68,7 +76,11 @@ impl SubExperimentResult {
             (!is_whole || is_warm_up_only).then(|| UnmeasuredPayload {
                 payload_bytes,
                 is_partial: measured > 0 && !is_warm_up_only,
-                why: format!("{size}: {why}"),
+                is_topic: silent.is_some() && measured > 0,
+                why: match silent.filter(|_| measured > 0) {
+                    Some(topic) => format!("topic '{topic}': {why}"),
+                    None => format!("{size}: {why}"),
+                },
             })
         };
         plan.payloads.iter().copied().filter(move |_| is_ended).filter_map(why)

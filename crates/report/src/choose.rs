@@ -306,7 +306,11 @@ impl<'a> Ranking<'a> {
                 format!("not ranked: {} (the floor: our own shared memory){}", floor.label, value.unwrap_or_default());
             note(Severity::Info, "not ranked", text)
         }));
-        let absent = left_out(&plan.left_out).into_iter().chain(plan.not_installed());
+        let (missing, unable): (Vec<String>, Vec<String>) =
+            plan.left_out.iter().cloned().partition(|line| plan.missing.contains(line));
+        let missing = missing.into_iter().map(|line| format!("NOT MEASURED: {line}"));
+        notes.extend(missing.map(|text| note(Severity::Warning, "not measured", text)));
+        let absent = left_out(&unable).into_iter().chain(plan.not_installed());
         notes.extend(absent.map(|text| note(Severity::Info, "not measured", text)));
         notes
     }

@@ -27,7 +27,7 @@ pub fn by_runs(made: &ByRuns, effect: f64, strict: bool) -> Document {
         true => Note::new(Severity::Error, "too few samples", None, format!("FAILED: {line}")),
         false => Note::new(Severity::Warning, "to be known", None, format!("note: {line}")),
     });
-    let known = known.chain(too_few);
+    let known = known.chain(too_few).chain(verdicts::could_not_run(&made.could_not_run, strict));
     let rare = made.rare_losses.iter().map(rare_loss);
     let modes = verdicts::modes(&made.judgements, SIDES);
     let lacks = lacks(&made.missing, &made.new, strict);
@@ -73,7 +73,11 @@ pub fn by_threshold(made: &ByThreshold, threshold: f64, detailed: bool, strict: 
         made.both.iter().filter(|_| detailed).map(details),
         [["worst", "worst figure"], ["increase_percent", "increase"]],
         made.both.iter().map(|one| row(one, strict)),
-        distrusted.chain(known).chain(lacks(&made.missing, &made.new, strict)).collect(),
+        distrusted
+            .chain(known)
+            .chain(verdicts::could_not_run(&made.could_not_run, strict))
+            .chain(lacks(&made.missing, &made.new, strict))
+            .collect(),
         format!(
             "{passed} of {} sub-experiments passed{unclear}. Limit: {most:+} % (or {least:+} % for figures where \
              higher is better)",
@@ -162,6 +166,7 @@ mod tests {
             failures: vec!["uds, round 3 of the results: it hangs".to_owned()],
             missed: Vec::new(),
             too_few: None,
+            could_not_run: Vec::new(),
             notes: vec!["uds, in the results: fewer samples than planned".to_owned()],
             always_zero: vec![address("uds", Figure::LossShare, Statistic::Value)],
             rare_losses: vec![RareLoss {
@@ -201,6 +206,9 @@ mod tests {
         let texts = [false, true].map(|strict| crate::fixture::text(&by_runs(&made, 0.1, strict)));
         assert!(texts[0].contains("note: too few samples\n") && texts[1].contains("FAILED: too few samples\n"));
         made.too_few = None;
+        made.could_not_run.push("not measured: transport 'mq'".to_owned());
+        assert!(made.passed(false) && !made.passed(true));
+        made.could_not_run.clear();
         made.new.push("pipe".to_owned());
         assert!(made.passed(false) && !made.passed(true));
     }
@@ -218,7 +226,7 @@ mod tests {
             compared(Figure::ReceivedRate, 1000.0, 1100.0, ThresholdOutcome::Passed),
         ];
         let both = vec![ComparedSub { name: "uds".to_owned(), compared: bad, distrust: None, notes: Vec::new() }];
-        let made = ByThreshold { both, missing: vec!["mq".to_owned()], new: Vec::new() };
+        let made = ByThreshold { both, missing: vec!["mq".to_owned()], ..ByThreshold::default() };
         let golden = "\
 sub-experiment passed worst figure          increase verdict
 ------------------------------------------------------------

@@ -18,6 +18,7 @@ mod tests {
     use super::*;
     use crate::fixture::{self, add, result, set_trips};
     use crate::results::NamedResults;
+    use tripmeter_model::Wait;
     use tripmeter_model::figure::Figure;
     use tripmeter_model::manifest::{Manifest, RunStatus};
 
@@ -83,6 +84,12 @@ mod tests {
         assert_eq!(commands, format!("::error title=tcp at all payloads::incomplete: {why}\n"));
         assert!(summary.contains(&format!("| incomplete: {why} |")), "{summary}");
         assert_eq!(left_out, [format!("tcp at all payloads: {why}")]);
+
+        let (_, is_in_bencher, left_out) = changed(|manifest| {
+            (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (Some(1), Some(1));
+            manifest.plan.sub_experiments[0].wait = Wait::Poll;
+        });
+        assert!(!is_in_bencher && left_out[0].contains("share CPU 1 and poll"), "{left_out:?}");
 
         let ([suites, commands, summary], is_in_bencher, left_out) = changed(|manifest| manifest.plan.rounds = 2);
         let why = "it did not finish: 1 of 2 rounds";

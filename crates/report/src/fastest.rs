@@ -124,7 +124,7 @@ pub fn line(
     };
     let first = panel.payloads.iter().find_map(at);
     let last = panel.payloads.iter().rev().find_map(at).filter(|last| first.as_ref() != Some(last));
-    let has_several = panel.payloads.len() > 1;
+    let has_several = panel.payloads.len() > 1 || rows.iter().any(|row| side.metrics.has_several_sizes(*row));
     let places =
         [panel.leaves_out_floor().then(|| "floor aside".to_owned()), (loads.len() > 1).then(|| load_text(load))];
     let mut places: Vec<String> = places.into_iter().flatten().collect();

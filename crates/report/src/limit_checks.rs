@@ -3,8 +3,8 @@
 use crate::document::{Block, Cell, Column, Digits, Document, Table};
 use crate::number::counted;
 use crate::verdicts::{
-    JudgedRow, NOT_CHECKED, NOT_MEASURED, address_cells, address_columns, change_cell, distrusted, known, lacking,
-    page, value_cell, value_column,
+    JudgedRow, NOT_CHECKED, NOT_MEASURED, address_cells, address_columns, change_cell, could_not_run, distrusted,
+    known, lacking, page, value_cell, value_column,
 };
 use tripmeter_analysis::check::{CheckedLimit, CheckedSub, ResultsCheck};
 use tripmeter_model::limits::{FigureLimits, Limit};
@@ -20,6 +20,7 @@ pub fn limit_checks(check: &ResultsCheck, detailed: bool, strict: bool) -> Docum
         check.checked.iter().map(|one| row(one, strict)),
         distrusted
             .chain(known)
+            .chain(could_not_run(&check.could_not_run, strict))
             .chain(lacking(&check.without_limits, "without limits", NOT_CHECKED, strict))
             .chain(lacking(&check.not_measured, "with limits, but not measured", NOT_CHECKED, check.needs_all(strict)))
             .collect(),
@@ -259,7 +260,10 @@ not checked: 1 sub-experiment without limits: new
         };
         assert_eq!([false, true].map(|strict| elsewhere(&[]).failing(strict)), [0, 1], "it was not asked for");
         let check = elsewhere(&["transport 'mq': no queue can be opened"]);
-        assert_eq!(check.failing(false), 1);
+        assert_eq!([false, true].map(|strict| check.failing(strict)), [1, 2]);
+        let texts = [false, true].map(|strict| fixture::text(&limit_checks(&check, false, strict)));
+        assert!(texts[0].contains("note: not measured: transport 'mq'"), "{texts:?}");
+        assert!(texts[1].contains("FAILED: not measured: transport 'mq'"), "{texts:?}");
         let text = fixture::text(&limit_checks(&check, false, false));
         assert!(text.contains("FAILED: 1 sub-experiment with limits, but not measured: mq\n"), "{text}");
     }

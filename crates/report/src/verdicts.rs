@@ -87,6 +87,14 @@ pub fn distrusted(name: &str, why: &Option<String>) -> Option<Note> {
     Some(Note::new(Severity::Error, "not trusted", None, text))
 }
 
+/// Notes on transports that could not run, which fail if `strict`.
+pub fn could_not_run(lines: &[String], strict: bool) -> impl Iterator<Item = Note> {
+    lines.iter().map(move |line| match strict {
+        true => Note::new(Severity::Error, "could not run", None, format!("FAILED: {line}")),
+        false => Note::new(Severity::Warning, "could not run", None, format!("note: {line}")),
+    })
+}
+
 /// Notes of what else is to be known of a sub-experiment.
 pub fn known<'a>(name: &'a str, notes: &'a [String]) -> impl Iterator<Item = Note> + 'a {
     notes.iter().map(move |why| Note::new(Severity::Warning, "to be known", None, format!("note: {name}: {why}")))

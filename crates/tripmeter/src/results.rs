@@ -145,6 +145,9 @@ pub fn selection(names: &[String], results: &[&JudgedResults]) -> Result<Selecti
 
 /// Prints a note per sub-experiment that is left out as untrusted or interrupted, or was ended by a time cap.
 pub fn note_left_out(name: &str, results: &JudgedResults) {
+    for line in results.not_measured() {
+        output::say(&format!("note: '{name}': {line}"));
+    }
     for line in results.left_out() {
         output::say(&format!("note: left out of '{name}': {line}"));
     }

@@ -116,7 +116,8 @@ pub fn of_check(checked: &ResultsCheck, strict: bool, exit_code: u8) -> VerdictD
     let without = checked.without_limits.iter().map(|name| trouble(Some(name), "it has no limits", strict));
     let absent = checked.not_measured.iter();
     let absent = absent.map(|name| trouble(Some(name), "it has limits, but was not run", checked.needs_all(strict)));
-    let troubles = distrust.chain(known).chain(without).chain(absent).collect();
+    let failed = checked.could_not_run.iter().map(|what| trouble(None, what, strict));
+    let troubles = distrust.chain(known).chain(failed).chain(without).chain(absent).collect();
     VerdictDocument::new(JudgingCommand::Check, exit_code, rows, 0).with_troubles(troubles)
 }
 
@@ -149,7 +150,8 @@ pub fn of_threshold(made: &ByThreshold, strict: bool, exit_code: u8) -> VerdictD
     let rows = made.both.iter().flat_map(|one| &one.compared).map(row).collect();
     let distrust = made.both.iter().filter_map(|one| Some(trouble(Some(&one.name), one.distrust.clone()?, true)));
     let known = made.both.iter().flat_map(|one| known(&one.name, &one.notes));
-    let troubles = distrust.chain(known).chain(one_sided(&made.missing, &made.new, strict)).collect();
+    let failed = made.could_not_run.iter().map(|what| trouble(None, what, strict));
+    let troubles = distrust.chain(known).chain(failed).chain(one_sided(&made.missing, &made.new, strict)).collect();
     VerdictDocument::new(JudgingCommand::Compare, exit_code, rows, 0).with_troubles(troubles)
 }
 
@@ -186,6 +188,7 @@ pub fn of_ranks(made: &ByRuns, strict: bool, exit_code: u8) -> VerdictDocument {
     let rows = made.judgements.iter().map(judged_row).chain(made.always_zero.iter().map(zero)).collect();
     let failures = made.failures.iter().chain(&made.notes).map(|what| trouble(None, what, false));
     let too_few = made.too_few.iter().map(|what| trouble(None, what, strict));
+    let too_few = too_few.chain(made.could_not_run.iter().map(|what| trouble(None, what, strict)));
     let missed = made.missed.iter().map(|what| trouble(None, what, true)).chain(too_few);
     let troubles = failures.chain(missed).chain(one_sided(&made.missing, &made.new, strict)).collect();
     let document = VerdictDocument::new(JudgingCommand::Compare, exit_code, rows, 0).with_troubles(troubles);

@@ -16,11 +16,15 @@ const MOST_NAME: usize = 1000;
 /// Metrics of each sub-experiment and payload: `latency` is the median of the first latency that it has and `throughput` the
 /// rate received, as Bencher calls them; others have the names of their figures. Latencies are in nanoseconds. Of six
 /// rounds or more the bounds are the 95 % interval of the median. A percentile of too few samples for an upper bound is left
-/// out, and so is a payload that failed, was interrupted, was not measured or missed its rate: the second value has a line
-/// for each.
+/// out, and so is a payload that failed, was interrupted, was not measured or missed its rate, and what polled on a shared
+/// CPU: the second value has a line for each.
 pub fn bencher(results: &[NamedResults<'_>]) -> (Value, Vec<String>) {
     let (mut all, mut left_out): (Map<String, Value>, _) = (Map::new(), Vec::new());
     for sub in measured(results) {
+        if let Some(why) = &sub.of_scheduler {
+            left_out.push(format!("{}: {why}", sub.name));
+            continue;
+        }
         let figures = |payload: &ExportedPayload| {
             let usable = payload.figures.iter().filter(|one| one.value.is_finite());
             usable.cloned().collect::<Vec<_>>()

@@ -56,6 +56,8 @@ pub(super) struct ExportedSub {
     pub trouble: Option<String>,
     /// Further notes, a line each.
     pub notes: Vec<String>,
+    /// Why its latencies are those of the scheduler, if so.
+    pub of_scheduler: Option<String>,
     pub payloads: Vec<ExportedPayload>,
     pub duration_s: f64,
 }
@@ -104,6 +106,9 @@ pub(super) fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
                 payloads: plan.payloads.iter().map(payload).collect(),
                 trouble: distrust.clone().or_else(|| judged.unfinished(&plan.name)),
                 notes: judged.notes(&plan.name),
+                of_scheduler: Some(&one.manifest.plan)
+                    .filter(|all| all.polls_on_shared_cpu(plan))
+                    .and_then(|all| all.shared_cpus(plan)),
                 duration_s: cells.iter().map(|cell| cell.duration_ns as f64 / 1e9).sum(),
             });
         }
@@ -122,7 +127,14 @@ fn missing(line: &str, named: impl Fn(&str) -> String) -> ExportedSub {
         figures: Vec::new(),
         unbounded: Vec::new(),
     };
-    ExportedSub { name: named(name), trouble: None, notes: Vec::new(), payloads: vec![nothing], duration_s: 0.0 }
+    ExportedSub {
+        name: named(name),
+        trouble: None,
+        notes: Vec::new(),
+        of_scheduler: None,
+        payloads: vec![nothing],
+        duration_s: 0.0,
+    }
 }
 
 /// That messages were lost, if so.

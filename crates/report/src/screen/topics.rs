@@ -141,6 +141,20 @@ mod tests {
     }
 
     #[test]
+    fn a_topic_without_a_message_is_not_measured() {
+        let mut manifest = played();
+        let cell = &mut manifest.sub_experiments[0].cells[0];
+        cell.cut_short = Some("time cap of 1 s; no message of /imu".into());
+        cell.trials[0].put_counts(&Stream::topic("/imu"), &Counts::default(), false);
+        let planned = &manifest.plan.sub_experiments[0];
+        let found: Vec<String> = manifest.sub_experiments[0].unmeasured(planned).map(|one| one.to_string()).collect();
+        assert_eq!(found, ["nothing was measured of topic '/imu': time cap of 1 s; no message of /imu"]);
+        let results = [NamedResults { name: "r", manifest: &manifest }];
+        let suites = junit(&ExportInput { results: &results, verdict: None });
+        assert!(suites.contains("<skipped message=\"topic &apos;/imu&apos;: time cap of 1 s"), "{suites}");
+    }
+
+    #[test]
     fn of_many_topics_the_slowest_are_shown() {
         let mut manifest = played();
         let trial = trial_of(&mut manifest, 0);

@@ -162,7 +162,7 @@ pub struct CompareArgs {
     /// Method threshold: allow this much increase [default: 10%]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true, value_parser = threshold)]
     pub threshold: Option<f64>,
-    /// How to judge [default: ranks if both have 2 rounds or more]
+    /// How to judge [default: ranks if both have 4 rounds or more]
     #[arg(long, value_parser = words_of(&[("ranks", Method::Ranks), ("threshold", Method::Threshold)]))]
     pub method: Option<Method>,
     #[command(flatten)]
@@ -213,8 +213,8 @@ fn threshold(text: &str) -> Result<f64, String> {
   tripmeter history results --limits limits.csv --plots plots --svg
   tripmeter history results --fail-on-change --known 2026-01-31_12-00-00
 
-Experiments are the results folders in DIR, by date and time in their names;
-folders with other names come last. Over several rounds the median counts.
+Experiments are the results folders in DIR, in the order of their start. Over
+several rounds the median counts.
 
 Steps are change points as found by Apache Otava (E-divisive, p 0.001), with at
 least three experiments before and three after; slow drifts take at least ten

@@ -32,7 +32,11 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
         return Err(CliError::new(exit::USAGE, "choose compares transports under one load; give --background once"));
     }
     if let Some(folder) = &args.from {
-        return tell(args, &show::read(folder)?, None);
+        let manifest = show::read(folder)?;
+        return Ok(match tell(args, &manifest, None)? {
+            exit::GOOD if !manifest.plan.missing.is_empty() => exit::PARTIAL,
+            code => code,
+        });
     }
     if !(args.budget > 0.0 && args.budget <= 1e7) {
         let text = format!("--budget {} s must be above 0 and at most 10000000 s", args.budget);

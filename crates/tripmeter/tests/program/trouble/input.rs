@@ -71,7 +71,7 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("throughput shm --followers 17 --one-way", &["17 followers", "limit of 16", "--one-way"]);
     wrong("publish uds --followers 2 --publishers 2", &["2 followers and 2 publishers", "leave"]);
     wrong("publish uds --topics 0", &["0 topics", "--topics"]);
-    wrong("publish uds --rate max", &["'max'", "messages per second", "--rate"]);
+    wrong("publish uds --rate max", &["'max'", "messages or calls per second", "--rate"]);
     wrong("publish uds --rate 10,10", &["--rate"]);
     wrong("publish uds --demand 10,10", &["trial 2", "--demand and --recovery"]);
     wrong("ping uds --demand 0", &["'0'", "messages per burst", "--demand"]);
