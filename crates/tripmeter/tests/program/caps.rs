@@ -20,8 +20,12 @@ fn run(words: &[&str], output: &Path) -> Finished {
 }
 
 fn cell(words: &[&str]) -> PayloadResult {
+    cell_with(exit::GOOD, words)
+}
+
+fn cell_with(code: u8, words: &[&str]) -> PayloadResult {
     let output = folder();
-    run(words, output.path()).with(exit::GOOD).clean();
+    run(words, output.path()).with(code).clean();
     let mut manifest = manifest(output.path());
     assert_eq!(manifest.status, RunStatus::Complete);
     manifest.sub_experiments.swap_remove(0).cells.swap_remove(0)
@@ -111,7 +115,7 @@ fn topics_that_a_cap_leaves_without_a_message_are_named() {
     let late = ["/late", "/later"].map(|topic| (topic.to_owned(), 60_000_000_000, 64));
     let imu = (0..1000).map(|index| ("/imu".to_owned(), index * 10_000_000, 300));
     let file = write(place.path(), None, &imu.chain(late).collect::<Vec<_>>());
-    let cell = cell(&["replay", file.to_str().unwrap(), "inmem", "--time-cap", "1"]);
+    let cell = cell_with(exit::PARTIAL, &["replay", file.to_str().unwrap(), "inmem", "--time-cap", "1"]);
     assert_eq!(cell.cut_short, Some("time cap of 1 s; no message of /late and 1 more".into()), "{cell:?}");
 }
 
