@@ -421,7 +421,7 @@ fn a_follower_that_is_killed_and_a_link_that_is_cut_end_their_sub_experiment_onl
     let Some(output) = lab.run(
         r#"
         start() {
-            "$T" ping tcp udp --to h1 --payloads 1k,2k -n 2000000 --time-cap 8 --no-spin --no-report -q -o "$R/$1" &
+            "$T" ping tcp udp --to h1 --wait block --payloads 1k,2k -n 2000000 --time-cap 8 --no-spin --no-report -q -o "$R/$1" &
             run=$!
             until grep -q '"payload_bytes":1024' "$R/$1/trials.jsonl" 2>/dev/null; do sleep 0.1; done
             sleep 1
@@ -440,13 +440,13 @@ fn a_follower_that_is_killed_and_a_link_that_is_cut_end_their_sub_experiment_onl
     let codes: Vec<&str> = said.lines().filter(|line| line.starts_with("code ")).collect();
     assert_eq!(codes, ["code 75", "code 75"], "{said}\n{}", text(&output.stderr));
     let killed = manifest(&lab.results("killed"));
-    let first = result(&killed, "tcp_poll");
+    let first = result(&killed, "tcp_block");
     let why = first.error.clone().unwrap_or_default();
     assert!(first.status == RunStatus::Failed && why.contains("signal 9"), "{why}");
     assert!(!first.cells.is_empty(), "the payload before is kept");
-    assert_eq!(result(&killed, "udp_poll").status, RunStatus::Complete, "the other goes on");
+    assert_eq!(result(&killed, "udp_block").status, RunStatus::Complete, "the other goes on");
     let cut = manifest(&lab.results("cut"));
-    let first = result(&cut, "tcp_poll");
+    let first = result(&cut, "tcp_block");
     let why = first.error.clone().unwrap_or_default();
     assert!(first.status == RunStatus::Failed && why.contains("host 'h1'"), "{why}");
     assert!(!first.cells.is_empty(), "the payload before is kept");
