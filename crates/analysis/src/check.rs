@@ -22,14 +22,14 @@ pub struct CheckedLimit {
 }
 
 /// Outcome of a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitOutcome {
     /// Not beyond the limit.
     Passed,
-    /// Beyond the limit, not a number, or not measured.
-    Failed,
     /// Within or beyond the limit, depending on clock errors; or within it, with too few samples to decide.
     Inconclusive,
+    /// Beyond the limit, not a number, or not measured.
+    Failed,
 }
 
 impl LimitOutcome {
@@ -100,12 +100,12 @@ impl CheckedSub {
         self.rows.iter().filter(|row| row.passed()).count()
     }
 
-    /// Figure nearest to its limit, or farthest beyond it; one that was not measured, if there is any.
+    /// Figure that fails, else one that is inconclusive, else the nearest to its limit. Of several, the farthest beyond; one
+    /// that was not measured, if there is any.
     pub fn worst(&self) -> Option<&CheckedLimit> {
-        let badness = |row: &CheckedLimit| match row.share_beyond() {
-            None => (1, 0.0),
-            Some(share) if share.is_nan() => (0, f64::NEG_INFINITY),
-            Some(share) => (0, share),
+        let badness = |row: &CheckedLimit| {
+            let share = row.share_beyond().filter(|share| !share.is_nan()).unwrap_or(f64::NEG_INFINITY);
+            ((row.outcome(), row.value.is_none()), share)
         };
         let order = |a: &&CheckedLimit, b: &&CheckedLimit| {
             let (a, b) = (badness(a), badness(b));
@@ -358,7 +358,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_worst_is_what_was_not_measured_or_is_farthest_beyond() {
+    fn the_worst_is_what_was_not_measured_or_is_farthest_beyond_or_inconclusive() {
         let limits = limits(&[MEDIAN, P99, RATE], 2.0);
         let worst = |values: [Option<f64>; 3]| {
             let mut sub = run(&limits, &[0.0; 3]).checked.remove(0);
@@ -368,6 +368,9 @@ pub(crate) mod tests {
         assert_eq!(worst([Some(1.0), Some(1.9), Some(9.0)]), Some(2));
         assert_eq!(worst([Some(1.0), Some(2.5), Some(1.0)]), Some(3));
         assert_eq!(worst([None, Some(99.0), Some(1.0)]), Some(1));
+        let mut sub = run(&limits, &[1.9, 1.0, 9.0]).checked.remove(0);
+        sub.rows[1].needs = Some(299);
+        assert_eq!(sub.worst(), Some(&sub.rows[1]), "those that pass are nearer to their limits");
     }
 
     #[test]

@@ -93,12 +93,17 @@ impl ComparedSub {
         self.distrust.is_none() && bad == 0 && !(strict && unclear > 0)
     }
 
-    /// Figure with the largest change for the worse.
+    /// Figure with the largest change for the worse, of those that fail if any does.
     pub fn worst(&self) -> Option<&ComparedFigure> {
-        let order =
-            |one: &&ComparedFigure| one.share_worse().filter(|share| !share.is_nan()).unwrap_or(f64::NEG_INFINITY);
+        let share = |one: &ComparedFigure| one.share_worse().filter(|share| !share.is_nan());
+        let badness = |one: &ComparedFigure| {
+            (one.outcome == ThresholdOutcome::Failed, share(one).unwrap_or(f64::NEG_INFINITY))
+        };
         let on_both = self.compared.iter().filter(|one| one.increase().is_some());
-        on_both.max_by(|a, b| order(a).total_cmp(&order(b)))
+        on_both.max_by(|a, b| {
+            let (a, b) = (badness(a), badness(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        })
     }
 }
 

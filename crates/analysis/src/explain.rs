@@ -36,11 +36,12 @@ pub fn explain(manifest: &Manifest, traced: &BTreeMap<String, Result<TracedCalls
                     is_floor: pass.added_as_floor,
                     ..ExplainedTransport::default()
                 };
-                transports.push(Group { found, touched: None, traces: Vec::new() });
+                transports.push(Group { found, polls_on_shared_cpu: false, touched: None, traces: Vec::new() });
                 transports.last_mut().expect("it has just been pushed")
             }
         };
         let result = manifest.sub_experiments.iter().find(|result| result.name == pass.name);
+        group.polls_on_shared_cpu |= manifest.plan.polls_on_shared_cpu(pass);
         group.add(pass, result, traced.get(&pass.name));
     }
     Explanation {
@@ -61,6 +62,7 @@ pub fn explain(manifest: &Manifest, traced: &BTreeMap<String, Result<TracedCalls
 
 struct Group<'a> {
     found: ExplainedTransport,
+    polls_on_shared_cpu: bool,
     /// Wait and median with every byte touched.
     touched: Option<(Wait, f64)>,
     traces: Vec<(f64, &'a TracedCalls)>,
@@ -101,6 +103,7 @@ impl<'a> Group<'a> {
         let at = waits.iter().position(|other| other.wait == wait).unwrap_or_else(|| {
             waits.push(ExplainedWait {
                 wait,
+                polls_on_shared_cpu: false,
                 undisturbed_ns: None,
                 parts: None,
                 send_call_ns: None,
@@ -126,13 +129,18 @@ impl<'a> Group<'a> {
     }
 
     fn finish(self) -> ExplainedTransport {
-        let Self { mut found, touched, traces } = self;
+        let Self { mut found, polls_on_shared_cpu, touched, traces } = self;
+        for one in &mut found.waits {
+            one.polls_on_shared_cpu = polls_on_shared_cpu && one.wait == Wait::Poll;
+        }
         let of = |wait| found.waits.iter().find(|other| other.wait == wait);
         let undisturbed = |wait| of(wait).and_then(|wait| wait.undisturbed_ns);
         let touch_ns = touched.and_then(|(wait, touched)| Some(touched - undisturbed(wait)?));
-        let block_over_poll_ns =
-            undisturbed(Wait::Block).zip(undisturbed(Wait::Poll)).map(|(block, poll)| block - poll);
-        let polled = of(Wait::Poll).and_then(|wait| wait.parts);
+        // Scheduler time slices say nothing about waking up.
+        let polled = of(Wait::Poll).filter(|wait| !wait.polls_on_shared_cpu);
+        let medians = undisturbed(Wait::Block).zip(polled.and_then(|wait| wait.undisturbed_ns));
+        let block_over_poll_ns = medians.map(|(block, poll)| block - poll);
+        let polled = polled.and_then(|wait| wait.parts);
         (found.touch_ns, found.block_over_poll_ns) = (touch_ns, block_over_poll_ns);
         let blocked = found.waits.iter_mut().find(|wait| wait.wait == Wait::Block);
         if let (Some(polled), Some(parts)) = (polled, blocked.and_then(|wait| wait.parts.as_mut())) {

@@ -307,7 +307,7 @@ fn too_few_named(unbounded: impl Iterator<Item = (String, u64)>) -> Option<Strin
         more => format!(" and {more} more"),
     };
     let shown = told[..told.len().min(MOST_TOLD)].join(", ");
-    (!told.is_empty()).then(|| format!("too few samples per round for an upper bound: {shown}{more}; use -n"))
+    (!told.is_empty()).then(|| format!("too few samples per round for a one-sided upper bound: {shown}{more}; use -n"))
 }
 
 /// Items missing on one side, each as coarse as possible: sub-experiments, payloads and loads, or figures.

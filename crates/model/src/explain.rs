@@ -65,7 +65,7 @@ pub struct ExplainedTransport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub touch_ns: Option<f64>,
     /// Time that waking up adds: median of half a round trip under `block`, less that under `poll`. Below 0 where polling is
-    /// slower.
+    /// slower; absent if `poll` shared a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_over_poll_ns: Option<f64>,
     /// Resources used by both sides together, with the first of the waits.
@@ -88,6 +88,9 @@ pub struct ExplainedTransport {
 pub struct ExplainedWait {
     /// The way.
     pub wait: crate::Wait,
+    /// A side polled on a shared CPU, so these are times of scheduler time slices.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub polls_on_shared_cpu: bool,
     /// Median of half a round trip, undisturbed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undisturbed_ns: Option<f64>,

@@ -182,6 +182,7 @@ impl<'a> Ranking<'a> {
             |id, title, help| Column { divisor: 0.01, ..Column::numbers(id, title, "%", Digits::Fixed(1), help) };
         let memory =
             |id, title, help| Column { divisor: 1e6, ..Column::numbers(id, title, "MB", Digits::Fixed(1), help) };
+        let unclear = if self.those(Standing::Unclear).is_empty() { "" } else { "unclear: they may be met or not" };
         let columns = vec![
             Column {
                 is_right: true,
@@ -213,7 +214,7 @@ impl<'a> Ranking<'a> {
             share("subscribers_cpu", "CPU\nsubs", "CPU time of all subscribers together; 100 % = one CPU"),
             memory("publisher_memory", "mem\npub", "peak memory of the publisher, including our samples"),
             memory("subscriber_memory", "mem\nsub", "peak memory of one subscriber, including our samples"),
-            Column::words("limits", "limits", "unclear: the limit lies inside the confidence interval"),
+            Column::words("limits", "limits", unclear),
         ];
         let ranks = self.ranks();
         let rows = (0..self.judged.len()).map(|place| (Some(self.judged[place].row), self.cells(side, place, &ranks)));
@@ -322,8 +323,8 @@ impl<'a> Ranking<'a> {
         let has = counted(rounds, "round");
         if rounds < needed {
             return Some(format!(
-                "{has}: too few for confidence intervals, so the ranking may change if you repeat it; use --rounds \
-                 {needed} or more"
+                "{has}: too few for confidence intervals, so the answer may change if you repeat it; use --rounds {needed} \
+                 or more"
             ));
         }
         (rounds < needed_by_ratios).then(|| {
@@ -451,7 +452,7 @@ impl<'a> Ranking<'a> {
 /// That limits are within the intervals of some.
 fn undecided(those: &[JudgedTransport<'_>]) -> String {
     let names: Vec<String> = those.iter().map(|one| in_a_list(&one.curve.label)).collect();
-    format!("Undecided: the limit lies inside the confidence interval of {}.", list(&names))
+    format!("Undecided: {} may or may not meet the limits.", list(&names))
 }
 
 fn list(names: &[String]) -> String {

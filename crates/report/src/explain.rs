@@ -1,12 +1,12 @@
 //! Where the time of a message goes: parts as stacked bars, what they are made of, and what could not be seen.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
+use crate::merged::MISSED;
 use crate::notes::NO_KERNEL_TIME;
 use crate::number::{signed, significant};
 use crate::plots::Chart;
 use crate::plots::chart::{Stack, X, Y};
 use tripmeter_analysis::Row;
-use tripmeter_model::Wait;
 use tripmeter_model::explain::{ExplainedTransport, ExplainedWait, Explanation, MessageCost, Parts, SystemCall};
 use tripmeter_model::payload::display_size;
 
@@ -81,13 +81,20 @@ struct BarRow<'a> {
 
 impl BarRow<'_> {
     fn name(&self) -> String {
-        name(self.transport, self.wait.wait)
+        name(self.transport, self.wait)
     }
 }
 
-fn name(transport: &ExplainedTransport, wait: Wait) -> String {
+fn name(transport: &ExplainedTransport, wait: &ExplainedWait) -> String {
     let floor = if transport.is_floor { "floor: " } else { "" };
-    format!("{floor}{} {wait}", transport.transport)
+    let mark = if wait.polls_on_shared_cpu { MISSED } else { "" };
+    format!("{floor}{} {}{mark}", transport.transport, wait.wait)
+}
+
+/// Transport in tables of what was counted under the first of its waits.
+fn first(transport: &ExplainedTransport) -> String {
+    let polls = transport.waits.first().is_some_and(|wait| wait.polls_on_shared_cpu);
+    format!("{}{}", transport.transport, if polls { MISSED } else { "" })
 }
 
 fn rows(explanation: &Explanation) -> Vec<BarRow<'_>> {
@@ -204,7 +211,7 @@ fn calls_table(explanation: &Explanation) -> Table {
         let difference = wait.parts.zip(wait.undisturbed_ns).map(|(parts, median)| parts.total_ns - median);
         let values =
             [wait.undisturbed_ns, difference, wait.send_call_ns, wait.sent_to_received_ns, wait.receive_call_ns];
-        line(&name(transport, wait.wait), values)
+        line(&name(transport, wait), values)
     };
     let all = explanation.transports.iter().flat_map(|one| one.waits.iter().map(move |wait| row(one, wait)));
     Table::new(String::new(), columns, all.collect()).within(80)
@@ -243,7 +250,7 @@ fn cost_table(explanation: &Explanation) -> Table {
             cost.and_then(|cost| cost.cycles),
             cost.and_then(|cost| cost.instructions),
         ];
-        line(&one.transport, values)
+        line(&first(one), values)
     };
     let measured = explanation.transports.iter().filter(|one| !one.is_floor);
     Table::new(String::new(), columns, measured.map(row).collect()).within(80)
@@ -282,7 +289,7 @@ fn system_calls_table(explanation: &Explanation) -> Table {
             let name = if calls.is_empty() { "none" } else { "all" };
             rows.push(row(name, sum(|call| call.calls), sum(|call| call.in_vain), sum(|call| call.bytes)));
         }
-        rows[begin].1[0] = Cell::text(&one.transport);
+        rows[begin].1[0] = Cell::text(first(one));
     }
     Table::new(String::new(), columns, rows).within(80)
 }
@@ -352,6 +359,7 @@ fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
 mod tests {
     use super::*;
     use crate::render::Text;
+    use tripmeter_model::Wait;
 
     fn waiting(wait: Wait, scale: f64) -> ExplainedWait {
         let parts = Parts {
@@ -365,6 +373,7 @@ mod tests {
         };
         ExplainedWait {
             wait,
+            polls_on_shared_cpu: false,
             undisturbed_ns: Some(900.0),
             parts: Some(parts),
             send_call_ns: Some(510.0),
@@ -415,6 +424,21 @@ mod tests {
         let chart = document.charts().next().unwrap();
         assert_eq!((chart.stacks.len(), chart.stacks[1].values.len()), (6, 3));
         assert!(text.contains("2.00"), "copies:\n{text}");
+    }
+
+    #[test]
+    fn what_polled_on_a_shared_cpu_is_marked_in_every_table() {
+        let mut shared = explanation();
+        shared.transports[0] = ExplainedTransport {
+            transport: "uds/datagram".to_owned(),
+            cost: Some(MessageCost::default()),
+            ..shared.transports[0].clone()
+        };
+        shared.transports[0].waits[0].polls_on_shared_cpu = true;
+        let text = Text::default().render(&explain(&shared));
+        let marked = |name: &str| text.lines().filter(|line| line.starts_with(name)).count();
+        assert_eq!((marked("uds/datagram poll!"), marked("uds/datagram poll ")), (4, 0), "{text}");
+        assert_eq!((marked("uds/datagram! "), marked("uds/datagram  ")), (2, 0), "{text}");
     }
 
     #[test]

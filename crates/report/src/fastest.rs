@@ -117,13 +117,16 @@ pub fn line(
     let rows: Vec<Row> = rows.into_iter().filter(|row| row.load == lowest).collect();
     let load = side.metrics.load(*rows.first()?);
     let panel = Panel::of_rows(side, figure(load), &rows);
-    let at = |payload: &u64| {
+    // Where nothing is ranked, more rounds would not help.
+    let mut is_ranked = false;
+    let mut at = |payload: &u64| {
         let fastest = Fastest::of(&panel, *payload).and_then(|one| one.text(&panel));
+        is_ranked |= fastest.is_some();
         let told: Vec<String> = fastest.into_iter().chain(panel.unranked(*payload)).collect();
         (!told.is_empty()).then(|| (*payload, told.join("; ")))
     };
-    let first = panel.payloads.iter().find_map(at);
-    let last = panel.payloads.iter().rev().find_map(at).filter(|last| first.as_ref() != Some(last));
+    let first = panel.payloads.iter().find_map(&mut at);
+    let last = panel.payloads.iter().rev().find_map(&mut at).filter(|last| first.as_ref() != Some(last));
     let has_several = panel.payloads.len() > 1 || rows.iter().any(|row| side.metrics.has_several_sizes(*row));
     let places =
         [panel.leaves_out_floor().then(|| "floor aside".to_owned()), (loads.len() > 1).then(|| load_text(load))];
@@ -137,7 +140,7 @@ pub fn line(
     let (rounds, needed) = (u64::from(side.manifest.plan.rounds), fewest_pairs(ALPHA));
     let end = match side.is_of_pairs() {
         true => OF_PAIRS.to_owned(),
-        false if rounds < needed => format!(". Use --rounds {needed} for confidence intervals."),
+        false if is_ranked && rounds < needed => format!(". Use --rounds {needed} for confidence intervals."),
         false => ".".to_owned(),
     };
     (!parts.is_empty()).then(|| Block::Text(parts.join(". ") + &end))
@@ -267,7 +270,7 @@ mod tests {
             assert!(text.contains("tcp/one, block is fastest"), "{text}");
             assert!(text.contains("not ranked: uds/one, poll, which polled on a shared CPU"), "{text}");
             assert!(
-                text.contains("uds: leader and follower share CPU 0 and poll, so latencies are scheduler time"),
+                text.contains("uds: leader and follower share CPU 0 and poll, so its figures are scheduler time"),
                 "{text}"
             );
             assert_eq!(text.matches("share CPU").count(), 1, "{text}");
@@ -275,7 +278,9 @@ mod tests {
         for sub in &mut shared.plan.sub_experiments {
             sub.wait = Wait::Poll;
         }
-        assert!(!said(screen(&shared, false)).contains("fastest"), "{}", said(screen(&shared, false)));
+        shared.plan.rounds = 1;
+        let text = said(screen(&shared, false));
+        assert!(!text.contains("fastest") && !text.contains("--rounds"), "more rounds would not help: {text}");
     }
 
     #[test]

@@ -12,14 +12,17 @@ use tripmeter_stats::proportion::Proportion;
 /// One row per figure of each experiment: address, value over the rounds, and interval over the rounds or within the only
 /// one. Values are in the figure's unit. A column `folder` names the experiments if there are several.
 pub fn figures(experiments: &[(&str, &Manifest)]) -> Document {
+    let tables: Vec<(&str, MetricTable)> =
+        experiments.iter().map(|(name, manifest)| (*name, MetricTable::of(manifest))).collect();
+    let has_several = tables.iter().any(|(_, metrics)| metrics.all_rows().any(|row| metrics.has_several_sizes(row)));
     let folder = (experiments.len() > 1).then(|| Column::words("folder", "folder", "").merged());
-    let rows = experiments.iter().flat_map(|(name, manifest)| {
+    let rows = tables.iter().flat_map(|(name, metrics)| {
         let name = folder.is_some().then(|| Cell::text(*name));
-        rows(&MetricTable::of(manifest))
+        rows(metrics)
             .into_iter()
             .map(move |(row, cells)| (row, name.iter().cloned().chain(cells).collect()))
     });
-    let table = Table::new(String::new(), folder.iter().cloned().chain(columns()).collect(), rows.collect());
+    let table = Table::new(String::new(), folder.iter().cloned().chain(columns(has_several)).collect(), rows.collect());
     Document { blocks: vec![Block::Table(table)] }
 }
 
@@ -36,11 +39,12 @@ fn rows(metrics: &MetricTable) -> Vec<(Option<Row>, Vec<Cell>)> {
     lines.into_iter().map(|line| (Some(line.row), line.cells(metrics))).collect()
 }
 
-fn columns() -> [Column; 9] {
+fn columns(has_several_sizes: bool) -> [Column; 9] {
+    let sizes = if has_several_sizes { "where a row is of topics of several sizes, the largest" } else { "" };
     let number = |id, digits, help| Column::numbers(id, id, "", digits, help);
     [
         Column::words("sub_experiment", "sub-experiment", "").merged(),
-        Column::words("payload_bytes", "payload", "").merged(),
+        Column::words("payload_bytes", "payload", sizes).merged(),
         Column::words("offered_load", "load", "").merged(),
         Column::words("stream", "stream", ""),
         Column::words("figure", "figure", ""),

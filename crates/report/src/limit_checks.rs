@@ -197,6 +197,7 @@ not checked: 1 sub-experiment without limits: new
     }
 
     const P99: (Figure, Statistic) = (Figure::RttHalf, Statistic::P99);
+    const P50: (Figure, Statistic) = (Figure::RttHalf, Statistic::P50);
     const RATE: (Figure, Statistic) = (Figure::AchievedRate, Statistic::Value);
 
     #[test]
@@ -295,7 +296,7 @@ not checked: 1 sub-experiment without limits: new
         };
         let (check, compared) = checked(&[P99], few(298));
         let notes = [&check.checked[0].notes, &compared.both[0].notes];
-        let needs = "too few samples per round for an upper bound: 1k rtt_half_ns.p99 needs 299; use -n";
+        let needs = "too few samples per round for a one-sided upper bound: 1k rtt_half_ns.p99 needs 299; use -n";
         assert!(notes.iter().all(|notes| **notes == [needs]), "{notes:?}");
         assert_eq!([false, true].map(|strict| check.failing(strict)), [0, 1]);
         assert_eq!(compared.both[0].count(ThresholdOutcome::Inconclusive), 1);
@@ -305,6 +306,8 @@ not checked: 1 sub-experiment without limits: new
             let is_row = |line: &&str| line.starts_with("uds ") && line.trim_end().ends_with("inconclusive");
             assert!(text.lines().filter(is_row).count() == 1 && text.contains(", 1 inconclusive"), "{text}");
         }
+        let (check, _) = checked(&[P50], few(4));
+        assert!(check.checked[0].notes[0].contains("rtt_half_ns.p50 needs 5;"), "{:?}", check.checked[0].notes);
         let (check, compared) = checked(&[P99], few(299));
         assert!(check.failing(true) == 0 && compared.both[0].count(ThresholdOutcome::Passed) == 1);
     }
