@@ -183,7 +183,9 @@ core() {
     build
     step tests without middleware
     # Most wait most of the time; with middleware, more at once would be too much work for two CPUs.
-    run_tests -E "not ($of_middleware)" --test-threads 6
+    local cpus
+    cpus=$(nproc)
+    run_tests -E "not ($of_middleware)" --test-threads $((cpus == 1 ? 3 : 6))
 }
 
 # A disk that is full breaks whatever writes next, and a compiler does not always say so.

@@ -63,7 +63,8 @@ impl ClockServer {
             let (length, from) = match asked {
                 Ok(asked) => asked,
                 Err(_) => {
-                    std::hint::spin_loop();
+                    // Both sides may have one CPU, and the other cannot ask while this one spins.
+                    std::thread::yield_now();
                     continue;
                 }
             };
@@ -163,7 +164,7 @@ fn answer(socket: &UdpSocket, asked: u64, own: &impl Clock) -> Option<(u64, u64,
         if begin.elapsed() > ANSWER_TIME {
             return None;
         }
-        std::hint::spin_loop();
+        std::thread::yield_now();
     }
 }
 

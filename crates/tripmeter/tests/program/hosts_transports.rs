@@ -288,10 +288,10 @@ fn a_recording_is_replayed_to_another_host() {
 }
 
 /// Bytes that the slow direction of [`a_slow_way_there_is_in_the_latency_of_that_way_only`] passes at once.
-const BURST: u64 = 4000;
+const BURST: u64 = 2000;
 /// Bits per second of the slow direction: a message takes so long that the clocks of two hosts that share a busy CPU are
 /// known well enough beside it.
-const BITS: u64 = 500_000;
+const BITS: u64 = 1_000_000;
 /// Time of a message of 16 KiB on the slow way. The bucket refills while it returns, so its first bytes pass freely.
 const LEAST_NS: f64 = (16_384 - BURST) as f64 * 8.0 / BITS as f64 * 1e9;
 
@@ -320,11 +320,11 @@ fn a_slow_way_there_is_in_the_latency_of_that_way_only() {
         let trial = &manifest.sub_experiments[0].cells[0].trials[0];
         let p50 = |figure| trial.get(&Stream::all(), figure, Statistic::P50).unwrap().value;
         let error_ns = trial.value(&Stream::all(), Figure::ClockError).unwrap();
-        assert!(error_ns <= LEAST_NS / 4.0, "{name}: {error_ns} of {LEAST_NS}");
+        assert!(error_ns <= LEAST_NS / 3.0, "{name}: {error_ns} of {LEAST_NS}");
         (2.0 * p50(Figure::RttHalf), p50(Figure::OneWay))
     });
     let [free, there, back] = measured;
-    assert!(there.1 > 0.75 * LEAST_NS && there.0 > LEAST_NS && back.0 > LEAST_NS, "{measured:?} {LEAST_NS}");
-    assert!(there.0 - there.1 < LEAST_NS / 2.0 && back.1 < LEAST_NS / 2.0, "{measured:?} {LEAST_NS}");
+    assert!(there.1 > 0.6 * LEAST_NS && there.0 > LEAST_NS && back.0 > LEAST_NS, "{measured:?} {LEAST_NS}");
+    assert!(there.0 - there.1 < 0.5 * LEAST_NS && back.1 < 0.5 * LEAST_NS, "{measured:?} {LEAST_NS}");
     assert!(free.0 < LEAST_NS, "{measured:?} {LEAST_NS}");
 }
