@@ -96,9 +96,8 @@ impl ComparedSub {
     /// Figure with the largest change for the worse, of those that fail if any does.
     pub fn worst(&self) -> Option<&ComparedFigure> {
         let share = |one: &ComparedFigure| one.share_worse().filter(|share| !share.is_nan());
-        let badness = |one: &ComparedFigure| {
-            (one.outcome == ThresholdOutcome::Failed, share(one).unwrap_or(f64::NEG_INFINITY))
-        };
+        let badness =
+            |one: &ComparedFigure| (one.outcome == ThresholdOutcome::Failed, share(one).unwrap_or(f64::NEG_INFINITY));
         let on_both = self.compared.iter().filter(|one| one.increase().is_some());
         on_both.max_by(|a, b| {
             let (a, b) = (badness(a), badness(b));

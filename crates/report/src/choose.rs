@@ -357,7 +357,7 @@ impl<'a> Ranking<'a> {
         let fewest = rounds.flat_map(|rounds| rounds.values.to_vec()).fold(f64::INFINITY, f64::min);
         (fewest < needed).then(|| {
             format!(
-                "with only {fewest} messages per round, {by} is nearly the maximum; at least {needed} are needed (-n, \
+                "with only {fewest} messages per round, {by} has no upper bound; at least {needed} are needed (-n, \
                  --budget)"
             )
         })

@@ -18,9 +18,7 @@ pub fn figures(experiments: &[(&str, &Manifest)]) -> Document {
     let folder = (experiments.len() > 1).then(|| Column::words("folder", "folder", "").merged());
     let rows = tables.iter().flat_map(|(name, metrics)| {
         let name = folder.is_some().then(|| Cell::text(*name));
-        rows(metrics)
-            .into_iter()
-            .map(move |(row, cells)| (row, name.iter().cloned().chain(cells).collect()))
+        rows(metrics).into_iter().map(move |(row, cells)| (row, name.iter().cloned().chain(cells).collect()))
     });
     let table = Table::new(String::new(), folder.iter().cloned().chain(columns(has_several)).collect(), rows.collect());
     Document { blocks: vec![Block::Table(table)] }
