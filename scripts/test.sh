@@ -182,7 +182,7 @@ core() {
     runner
     build
     step tests without middleware
-    # Most wait most of the time; with middleware, more at once would be too much work for two CPUs.
+    # Most wait most of the time; with middleware, more at once would be too much work for two CPUs. One has half of them.
     local cpus
     cpus=$(nproc)
     run_tests -E "not ($of_middleware)" --test-threads $((cpus == 1 ? 3 : 6))

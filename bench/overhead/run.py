@@ -91,9 +91,9 @@ def run_bare(options, cell):
         "--leader-cpu", str(options.leader_cpu), "--follower-cpu", str(options.follower_cpu),
     ])
     result = json.loads(output.strip().splitlines()[-1])
-    rtt, handover = result["rtt_ns"], result["handover_ns"]
+    rtt, probes = result["rtt_ns"], result["core_to_core_ns"]
     return {"median_ns": rtt["p50_within_step"], "raw_median_ns": rtt["p50"], "min_ns": rtt["min"],
-            "handover_ns": [handover["before"], handover["after"]]}
+            "core_to_core_ns": [probes["before"], probes["after"]]}
 
 
 def raw_round_trips_ns(folder):
@@ -111,7 +111,7 @@ def raw_round_trips_ns(folder):
 def figures_of(options, cell, samples):
     """Figures of one cell of Tripmeter's manifest with its samples."""
     try:
-        handovers = [cell["handover_ns"][when]["median_ns"] for when in ("before", "after")]
+        probes = [cell["core_to_core_ns"][when]["median_ns"] for when in ("before", "after")]
         figures = cell["trials"][0]["streams"]["all"]
         lost, half = figures["lost"], figures["rtt_half_ns"]
     except (KeyError, IndexError, TypeError) as error:
@@ -119,7 +119,7 @@ def figures_of(options, cell, samples):
     if lost or len(samples) != options.samples:
         raise RunFailed(f"tripmeter recorded {len(samples)} of {options.samples} samples, {lost} messages lost")
     return {"median_ns": median_within_step(samples), "raw_median_ns": 2 * half["p50"], "min_ns": 2 * half["min"],
-            "handover_ns": handovers}
+            "core_to_core_ns": probes}
 
 
 def run_tripmeter(options, system, wait, payloads):
@@ -188,20 +188,20 @@ def measure_pair(runs, cell, rng, progress):
 
 
 def mark_pairs(records, names):
-    """Sets `mode_changed` of pairs whose hand-over probes are not alike."""
+    """Sets `mode_changed` of pairs whose core-to-core probes are not alike."""
     for record in records:
         if record["error"] is None:
-            probes = [probe for name in names for probe in record[name]["handover_ns"]]
+            probes = [probe for name in names for probe in record[name]["core_to_core_ns"]]
             record["mode_changed"] = max(probes) > PAIR_FACTOR * min(probes)
 
 
 def mark_cells(records):
-    """Sets `mode_changed` of cells with a hand-over probe far from the median of all, and returns that."""
+    """Sets `mode_changed` of cells with a core-to-core probe far from the median of all, and returns that."""
     good = [record for record in records if record["error"] is None]
-    probes = [probe for record in good for probe in record["tripmeter"]["handover_ns"]]
+    probes = [probe for record in good for probe in record["tripmeter"]["core_to_core_ns"]]
     centre = statistics.median(probes) if probes else 0.0
     for record in good:
-        own = record["tripmeter"]["handover_ns"]
+        own = record["tripmeter"]["core_to_core_ns"]
         record["mode_changed"] = not all(centre / MODE_FACTOR <= probe <= centre * MODE_FACTOR for probe in own)
     return centre
 
@@ -378,7 +378,7 @@ def overhead(options, rng):
     mark_pairs(records, list(runs))
     rows = summarise_pairs(records, cells)
     print_pairs(rows, "Bare again" if options.control else "Tripmeter")
-    print(f"\nLeft out: the hand-over probes (round trip of one cache line) before and after the two runs of a pair "
+    print(f"\nLeft out: the core-to-core probes (round trip of one cache line) before and after the two runs of a pair "
           f"differ by more than a factor {PAIR_FACTOR}.")
     return report(options, records, options.repeats * len(cells), rows, [row["met"] for row in rows])
 
@@ -422,7 +422,7 @@ def flatness(options, rng):
     verdict = judge_flatness(table)
     print_flatness(table, verdict)
     cells = options.repeats * len(FLAT_SYSTEMS) * len(payloads)
-    print(f"\nLeft out: a hand-over probe (round trip of one cache line) before or after the cell was further than a "
+    print(f"\nLeft out: a core-to-core probe (round trip of one cache line) before or after the cell was further than a "
           f"factor {MODE_FACTOR} from {centre:.0f} ns, the median of all.")
     return report(options, records, cells, {"systems": table, "verdict": verdict}, verdict.values())
 

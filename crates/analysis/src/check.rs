@@ -21,7 +21,7 @@ pub struct CheckedLimit {
     pub needs: Option<u64>,
 }
 
-/// Outcome of a limit.
+/// Outcome of a limit, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitOutcome {
     /// Not beyond the limit.
@@ -358,7 +358,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_worst_is_what_was_not_measured_or_is_farthest_beyond_or_inconclusive() {
+    fn the_worst_is_by_outcome_then_by_distance() {
         let limits = limits(&[MEDIAN, P99, RATE], 2.0);
         let worst = |values: [Option<f64>; 3]| {
             let mut sub = run(&limits, &[0.0; 3]).checked.remove(0);

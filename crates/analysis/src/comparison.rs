@@ -93,11 +93,15 @@ impl ComparedSub {
         self.distrust.is_none() && bad == 0 && !(strict && unclear > 0)
     }
 
-    /// Figure with the largest change for the worse, of those that fail if any does.
+    /// Figure with the largest change for the worse, of those that fail, else of those that are inconclusive, else of all.
     pub fn worst(&self) -> Option<&ComparedFigure> {
         let share = |one: &ComparedFigure| one.share_worse().filter(|share| !share.is_nan());
-        let badness =
-            |one: &ComparedFigure| (one.outcome == ThresholdOutcome::Failed, share(one).unwrap_or(f64::NEG_INFINITY));
+        let rank = |one: &ComparedFigure| match one.outcome {
+            ThresholdOutcome::Failed => 2,
+            ThresholdOutcome::Inconclusive => 1,
+            _ => 0,
+        };
+        let badness = |one: &ComparedFigure| (rank(one), share(one).unwrap_or(f64::NEG_INFINITY));
         let on_both = self.compared.iter().filter(|one| one.increase().is_some());
         on_both.max_by(|a, b| {
             let (a, b) = (badness(a), badness(b));
@@ -349,7 +353,7 @@ impl ByRuns {
                 let SubStanding { notes: own, .. } = side.standing(name, table, &asked_for);
                 notes.extend(own.into_iter().map(told));
                 let [own, _] = table.missed_rates(name, &asked_for);
-                missed.extend(own.into_iter().map(|(_, why)| told(why)));
+                missed.extend(own.into_iter().map(|(_, why)| why).chain(side.unmeasured(name)).map(told));
             }
         }
         let needs = |one: &Selected| {

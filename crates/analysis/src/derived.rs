@@ -2,7 +2,7 @@
 
 use crate::table::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::{Counts, Handover, Handovers, ModeChange};
+use tripmeter_model::manifest::{CoreToCoreProbe, CoreToCoreProbes, Counts, ModeChange};
 use tripmeter_model::metric::{At, Interval, Probe, Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_stats::ErrorBounds;
@@ -127,25 +127,25 @@ impl FromIterator<(f64, Option<Interval>)> for Each {
     }
 }
 
-fn handovers(table: &MetricTable, row: Row, round: u32) -> Handovers {
+fn probes(table: &MetricTable, row: Row, round: u32) -> CoreToCoreProbes {
     let probe = |probe| {
         let get = |statistic| table.get(row, &Stream::probe(probe), Figure::CoreToCore, statistic)?.at(round);
         let samples = get(Statistic::N)? as u64;
-        Some(Handover { samples, min_ns: get(Statistic::Min)?, median_ns: get(Statistic::P50)? })
+        Some(CoreToCoreProbe { samples, min_ns: get(Statistic::Min)?, median_ns: get(Statistic::P50)? })
     };
-    Handovers { before: probe(Probe::Before), after: probe(Probe::After) }
+    CoreToCoreProbes { before: probe(Probe::Before), after: probe(Probe::After) }
 }
 
 /// Median of a latency minus `ways` core-to-core latencies, for each round with a probe. Omits rounds in which a CPU
 /// was taken away: the probe is then not a core-to-core latency.
-pub fn over_handover(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, ways: f64) -> Each {
+pub fn over_core_to_core(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, ways: f64) -> Each {
     let Some(median) = table.get(row, stream, figure, Statistic::P50) else { return Each::default() };
     let of_round = |((round, value), within): ((&u32, &f64), &Option<Interval>)| {
-        let handovers = handovers(table, row, *round);
-        if handovers.change() == Some(ModeChange::TakenAway) {
+        let probes = probes(table, row, *round);
+        if probes.change() == Some(ModeChange::TakenAway) {
             return None;
         }
-        let ns = ways * handovers.one_way_ns()?;
+        let ns = ways * probes.one_way_ns()?;
         Some((value - ns, within.map(|within| Interval { low: within.low - ns, high: within.high - ns })))
     };
     let each: Each = median.rounds.iter().zip(median.values).zip(median.within).filter_map(of_round).collect();
@@ -315,16 +315,16 @@ mod tests {
     }
 
     #[test]
-    fn the_hand_over_is_half_of_the_probe_and_none_where_a_cpu_was_away() {
+    fn the_core_to_core_latency_is_half_of_the_probe_and_none_where_a_cpu_was_away() {
         let within = Interval { low: 90.0, high: f64::INFINITY };
         let (table, row) =
             (of_medians([100.0, 200.0], within, [40.0, 9000.0]), Row { sub: 0, payload_bytes: 16, load: 0 });
-        let over = over_handover(&table, row, &Stream::all(), Figure::RttHalf, 1.0);
+        let over = over_core_to_core(&table, row, &Stream::all(), Figure::RttHalf, 1.0);
         let expected = Interval { low: 70.0, high: f64::INFINITY };
         assert_eq!(over, Each { values: vec![80.0], within: vec![Some(expected)], errors: ErrorBounds::NONE });
-        assert_eq!(over_handover(&table, row, &Stream::all(), Figure::RttHalf, 2.0).values, [60.0]);
+        assert_eq!(over_core_to_core(&table, row, &Stream::all(), Figure::RttHalf, 2.0).values, [60.0]);
         assert_eq!(over.scaled(2.0).values, [160.0]);
-        assert_eq!(over_handover(&table, row, &Stream::last(), Figure::RttHalf, 1.0), Each::default());
+        assert_eq!(over_core_to_core(&table, row, &Stream::last(), Figure::RttHalf, 1.0), Each::default());
     }
 
     #[test]

@@ -135,8 +135,10 @@ impl<'a> Group<'a> {
         }
         let of = |wait| found.waits.iter().find(|other| other.wait == wait);
         let undisturbed = |wait| of(wait).and_then(|wait| wait.undisturbed_ns);
+        // Scheduler time slices say nothing about touching and waking up.
+        let is_shared = |wait: Wait| of(wait).is_some_and(|wait| wait.polls_on_shared_cpu);
+        let touched = touched.filter(|(wait, _)| !is_shared(*wait));
         let touch_ns = touched.and_then(|(wait, touched)| Some(touched - undisturbed(wait)?));
-        // Scheduler time slices say nothing about waking up.
         let polled = of(Wait::Poll).filter(|wait| !wait.polls_on_shared_cpu);
         let medians = undisturbed(Wait::Block).zip(polled.and_then(|wait| wait.undisturbed_ns));
         let block_over_poll_ns = medians.map(|(block, poll)| block - poll);

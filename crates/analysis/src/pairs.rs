@@ -83,6 +83,14 @@ impl<'a> Pairs<'a> {
                 let why = failed.and_then(SubExperimentResult::trouble);
                 found.failures.extend(why.map(|why| FailedSide { round, side, payload_bytes: None, why }));
             }
+            // Other topics and loads of the payload are compared.
+            for (side, result) in results.iter().enumerate() {
+                let plan = manifest.plan.sub_experiments.iter().find(|plan| plan.name == sides[side]);
+                let parts = result.zip(plan).into_iter().flat_map(|(result, plan)| result.unmeasured(plan));
+                let whys =
+                    parts.filter(|part| part.is_partial).map(|part| (Some(part.payload_bytes), part.to_string()));
+                found.failures.extend(whys.map(|(payload_bytes, why)| FailedSide { round, side, payload_bytes, why }));
+            }
             let [Some(a), Some(b)] = results else { continue };
             if [a, b].into_iter().all(|result| result.trouble().is_none()) {
                 found.add(round, usize::from(places[1] < places[0]), [a, b]);

@@ -175,7 +175,8 @@ impl JudgedResults {
     /// with their name.
     pub fn left_out(&self) -> Vec<String> {
         let why = |result: &SubExperimentResult| {
-            let why = result.distrust(self.allows_damage).or_else(|| self.cut_off(result))?;
+            let unmeasured = || Some(result.unmeasured(self.plan(&result.name)?).next()?.to_string());
+            let why = result.distrust(self.allows_damage).or_else(|| self.cut_off(result)).or_else(unmeasured)?;
             Some(format!("'{}': {}", result.name, self.in_round(result, &why)))
         };
         let is_disturbed =

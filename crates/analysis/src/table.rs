@@ -308,7 +308,7 @@ impl MetricTable {
         Some(self.at(place))
     }
 
-    /// True if each round has enough samples for an upper bound at 95 %, or if it is no percentile.
+    /// True if each round has enough samples for an upper bound at 95 %, or if it is not a percentile above the median.
     pub fn is_bounded(&self, row: Row, stream: &Stream, figure: Figure, statistic: Statistic) -> bool {
         self.samples_needed(row, stream, figure, statistic).is_none()
     }
@@ -378,10 +378,10 @@ impl MetricTable {
     }
 }
 
-/// Samples needed for a one-sided upper bound at 95 % of the median or a percentile above it; `None` for other statistics.
+/// Samples needed for a one-sided upper bound at 95 % of a percentile above the median; `None` for other statistics. A
+/// median of few samples is a poor one, but no other figure under its name.
 pub fn samples_for(statistic: Statistic) -> Option<u64> {
     let below = match statistic {
-        Statistic::P50 => 0.5,
         Statistic::P90 => 0.9,
         Statistic::P99 => 0.99,
         Statistic::P999 => 0.999,

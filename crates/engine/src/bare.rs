@@ -4,7 +4,7 @@
 //! no transport interface, no accounting of losses, and no watchdog but a timeout.
 
 use crate::clock::{Calibration, Timebase};
-use crate::handover::Page;
+use crate::core_to_core::Page;
 use crate::os::pin_thread;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};

@@ -2,6 +2,7 @@
 //! side in between. However long both ways take, the answer was read within that time.
 
 use crate::clock::{Clock, Timebase};
+use crate::os;
 use crate::wire::ClockAddress;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, UdpSocket};
@@ -19,6 +20,8 @@ const LONGEST_READING: Duration = Duration::from_secs(2);
 const SOON_NS: f64 = 20_000.0;
 /// Timeout of an answer, after which the next question is sent; a later answer still counts.
 const ANSWER_TIME: Duration = Duration::from_millis(5);
+/// Silence for which a side spins: longer than an answer takes where nothing else wants its CPU.
+const SPIN_TIME: Duration = Duration::from_micros(20);
 /// Silence after which no more questions are expected; longer than a reading.
 const SILENCE: Duration = Duration::from_secs(3);
 /// Longest wait for the first question, whose address is sent through ssh, and for the first answer.
@@ -56,22 +59,21 @@ impl ClockServer {
 
     /// Answers until the last question, or until no more come.
     pub fn serve(&self, clock: &impl Clock) {
-        let (mut end, mut room) = (Instant::now() + LONGEST_WAIT, [0; QUESTION_BYTES + 1]);
-        while Instant::now() < end {
+        let (mut quiet, mut room) = (Quiet::begin(LONGEST_WAIT), [0; QUESTION_BYTES + 1]);
+        while !quiet.is_over() {
             let asked = self.socket.recv_from(&mut room);
             let now = clock.now();
             let (length, from) = match asked {
                 Ok(asked) => asked,
                 Err(_) => {
-                    // Both sides may have one CPU, and the other cannot ask while this one spins.
-                    std::thread::yield_now();
+                    quiet.wait(&self.socket);
                     continue;
                 }
             };
             if length != QUESTION_BYTES || room[..TOKEN_BYTES] != self.token {
                 continue;
             }
-            end = Instant::now() + SILENCE;
+            quiet = Quiet::begin(SILENCE);
             if number(&room[TOKEN_BYTES..]) == LAST {
                 return;
             }
@@ -80,6 +82,31 @@ impl ClockServer {
             answer[QUESTION_BYTES..].copy_from_slice(&now.to_le_bytes());
             // A lost answer is asked for again.
             let _ = self.socket.send_to(&answer, from);
+        }
+    }
+}
+
+/// Time without a message.
+struct Quiet {
+    begin: Instant,
+    longest: Duration,
+}
+
+impl Quiet {
+    fn begin(longest: Duration) -> Self {
+        Self { begin: Instant::now(), longest }
+    }
+
+    fn is_over(&self) -> bool {
+        self.begin.elapsed() > self.longest
+    }
+
+    /// Spins at first. Then it sleeps until a message comes: the other side may need this CPU to send one, and a thread that
+    /// slept is run before those that kept its CPU busy.
+    fn wait(&self, socket: &UdpSocket) {
+        let passed = self.begin.elapsed();
+        if passed < SPIN_TIME || os::wait_readable(&[socket], self.longest.saturating_sub(passed)).is_err() {
+            std::hint::spin_loop();
         }
     }
 }
@@ -152,7 +179,7 @@ impl ClockReading {
 
 /// Number of the question, clock in the answer, and its arrival here.
 fn answer(socket: &UdpSocket, asked: u64, own: &impl Clock) -> Option<(u64, u64, u64)> {
-    let (begin, mut room) = (Instant::now(), [0; ANSWER_BYTES + 1]);
+    let (quiet, mut room) = (Quiet::begin(ANSWER_TIME), [0; ANSWER_BYTES + 1]);
     loop {
         match socket.recv(&mut room) {
             Ok(ANSWER_BYTES) if number(&room[TOKEN_BYTES..]) <= asked => {
@@ -161,10 +188,10 @@ fn answer(socket: &UdpSocket, asked: u64, own: &impl Clock) -> Option<(u64, u64,
             // No answer yet, a message of another program, or a server that is not ready.
             _ => {}
         }
-        if begin.elapsed() > ANSWER_TIME {
+        if quiet.is_over() {
             return None;
         }
-        std::thread::yield_now();
+        quiet.wait(socket);
     }
 }
 

@@ -23,7 +23,7 @@ use tripmeter_model::plan::{Instrument, Raw, Streams, SubExperiment};
 use tripmeter_model::used::Used;
 
 /// Version of these messages, which must be equal on both sides.
-pub const PROTOCOL: u32 = 23;
+pub const PROTOCOL: u32 = 24;
 
 /// Phases of a leader before its signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -238,7 +238,7 @@ pub enum ToFollower {
     /// Address of each of the leader's links; both sides connect now.
     Connect(Vec<Vec<u8>>),
     /// Take part in one core-to-core probe.
-    Handover,
+    CoreToCore,
     /// Serve the clock to the leader on another host; answered with `FromFollower::Clock`.
     Clock,
     /// Handle messages until [`ToFollower::End`]; answered with `FromFollower::Ready`.
@@ -344,7 +344,7 @@ pub struct Setup {
     #[serde(default)]
     pub answer_delay_ns: u64,
     /// Page of the core-to-core probe; `None` between hosts.
-    pub handover: Option<MemoryFile>,
+    pub core_to_core: Option<MemoryFile>,
     /// Timeout of a receive call.
     pub loss_timeout_ns: u64,
 }

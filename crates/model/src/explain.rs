@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Name of the file in the results folder.
 pub const FILE: &str = "explain.json";
 /// Version of the file.
-pub const SCHEMA_VERSION: &str = "1.1";
+pub const SCHEMA_VERSION: &str = "1.2";
 
 /// System calls of one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub struct ExplainedTransport {
     /// Each way to wait that it has.
     pub waits: Vec<ExplainedWait>,
     /// Time that touching each byte adds: median of half a round trip with touch `full`, less that with `none`, with the first
-    /// of the waits.
+    /// of the waits; absent if that is `poll` on a shared CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub touch_ns: Option<f64>,
     /// Time that waking up adds: median of half a round trip under `block`, less that under `poll`. Below 0 where polling is

@@ -1,11 +1,11 @@
 //! A run: `manifest.json` holds the plan, the environment and the overall state; other files hold the rest.
 
 use crate::audit::{Audit, ProcessActivity};
+pub use crate::core_to_core::{CoreToCoreProbe, CoreToCoreProbes, ModeChange};
 use crate::count;
 pub use crate::counts::Counts;
 use crate::cut_short::CutShort;
 use crate::figure::{Figure, Statistic};
-pub use crate::handover::{Handover, Handovers, ModeChange};
 use crate::kernel_queue::KernelQueues;
 use crate::metric::{Probe, Stream};
 use crate::name::{self, is_name};
@@ -463,10 +463,11 @@ pub struct PayloadResult {
     /// The figures come from a histogram of three digits, because raw samples were not kept.
     pub from_histogram: bool,
     /// One cache line handed over and back between the two CPUs.
-    pub handover_ns: Handovers,
+    #[serde(alias = "handover_ns")]
+    pub core_to_core_ns: CoreToCoreProbes,
     /// How the core-to-core probes before and after differ; absent if they agree, or if there are none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handover_changed: Option<ModeChange>,
+    #[serde(default, alias = "handover_changed", skip_serializing_if = "Option::is_none")]
+    pub core_to_core_changed: Option<ModeChange>,
     /// Earlier attempts at this payload, in order, which do not count because the core-to-core probe changed. The
     /// payload's own figures are always from the last attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -500,7 +501,7 @@ impl PayloadResult {
 
     /// Change of the core-to-core probe that was recorded, or that the probes show.
     pub fn mode_change(&self) -> Option<ModeChange> {
-        self.handover_changed.or_else(|| self.handover_ns.change())
+        self.core_to_core_changed.or_else(|| self.core_to_core_ns.change())
     }
 
     /// True if its messages were calls.
@@ -566,8 +567,10 @@ impl PayloadResult {
             {
                 is.then(|| trial.put(&Stream::all(), figure, 1.0));
             }
-            for (probe, found) in [(Probe::Before, self.handover_ns.before), (Probe::After, self.handover_ns.after)] {
-                let Some(Handover { samples, min_ns, median_ns }) = found else { continue };
+            for (probe, found) in
+                [(Probe::Before, self.core_to_core_ns.before), (Probe::After, self.core_to_core_ns.after)]
+            {
+                let Some(CoreToCoreProbe { samples, min_ns, median_ns }) = found else { continue };
                 let said = [(Statistic::N, samples as f64), (Statistic::Min, min_ns), (Statistic::P50, median_ns)];
                 for (statistic, value) in said {
                     trial.put_statistic(&Stream::probe(probe), Figure::CoreToCore, statistic, value, None);

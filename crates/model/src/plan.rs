@@ -261,7 +261,7 @@ impl Plan {
         sides.len() < count || self.cpus.len() == 1
     }
 
-    /// True if a polling side shares a CPU, so that latencies are time slices of the scheduler.
+    /// True if a polling side shares a CPU, so that its times and rates are of scheduler time slices.
     pub fn polls_on_shared_cpu(&self, plan: &SubExperiment) -> bool {
         let shares = || self.shares_cpus(&plan.follower_cpus) || self.more_threads_than_cpus(plan).is_some();
         plan.wait == Wait::Poll && plan.pattern != Pattern::Log && shares()
@@ -292,7 +292,7 @@ impl Plan {
         if let Some((threads, cpus)) = self.more_threads_than_cpus(plan).filter(|_| polls) {
             let on = if cpus == 1 { "one CPU".to_owned() } else { format!("{cpus} CPUs") };
             return Some(format!(
-                "{threads} of its threads share {on} and poll, so its figures are scheduler time slices and are not \
+                "{threads} of its threads share {on} and poll, so its times and rates are of scheduler time slices and are not \
                  ranked; use --wait block or callback, or more CPUs (--cpus)"
             ));
         }
@@ -314,7 +314,7 @@ impl Plan {
         };
         Some(match polls {
             true => format!(
-                "{who} and poll, so its figures are scheduler time slices and are not ranked; use --wait block or \
+                "{who} and poll, so its times and rates are of scheduler time slices and are not ranked; use --wait block or \
                  callback, or a CPU for each (--leader-cpu, --follower-cpu)"
             ),
             false => format!("{who}, which adds to their latency"),

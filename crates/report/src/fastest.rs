@@ -270,7 +270,9 @@ mod tests {
             assert!(text.contains("tcp/one, block is fastest"), "{text}");
             assert!(text.contains("not ranked: uds/one, poll, which polled on a shared CPU"), "{text}");
             assert!(
-                text.contains("uds: leader and follower share CPU 0 and poll, so its figures are scheduler time"),
+                text.contains(
+                    "uds: leader and follower share CPU 0 and poll, so its times and rates are of scheduler time slices"
+                ),
                 "{text}"
             );
             assert_eq!(text.matches("share CPU").count(), 1, "{text}");

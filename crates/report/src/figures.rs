@@ -1,7 +1,7 @@
 //! Every figure by its address, over all rounds, for programs.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Table};
-use tripmeter_analysis::derived::{self, by_round, over_handover};
+use tripmeter_analysis::derived::{self, by_round, over_core_to_core};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::manifest::Manifest;
@@ -74,17 +74,17 @@ impl FigureLine {
     }
 }
 
-/// Latencies that are compared with the hand-over, and how many ways of a cache line each has.
+/// Latencies that are compared with the core-to-core latency, and how many ways of a cache line each has.
 const HANDED_OVER: [(Figure, &str, f64); 6] = [
-    (Figure::RttHalf, "rtt_half_over_handover_ns", 1.0),
-    (Figure::OneWay, "one_way_over_handover_ns", 1.0),
-    (Figure::Response, "response_over_handover_ns", 1.0),
-    (Figure::Service, "service_over_handover_ns", 1.0),
-    (Figure::ResponseRtt, "response_rtt_over_handover_ns", 2.0),
-    (Figure::ServiceRtt, "service_rtt_over_handover_ns", 2.0),
+    (Figure::RttHalf, "rtt_half_over_core_to_core_ns", 1.0),
+    (Figure::OneWay, "one_way_over_core_to_core_ns", 1.0),
+    (Figure::Response, "response_over_core_to_core_ns", 1.0),
+    (Figure::Service, "service_over_core_to_core_ns", 1.0),
+    (Figure::ResponseRtt, "response_rtt_over_core_to_core_ns", 2.0),
+    (Figure::ServiceRtt, "service_rtt_over_core_to_core_ns", 2.0),
 ];
 
-/// Losses as a share of the messages sent, CPU time as a share of one CPU, and latencies less the hand-over.
+/// Losses as a share of the messages sent, CPU time as a share of one CPU, and latencies less the core-to-core latency.
 fn derived(metrics: &MetricTable, row: Row) -> Vec<FigureLine> {
     let value_of = |stream: &Stream, figure: Figure, rounds: usize, value: Cell| {
         let what = [stream.to_string(), figure.to_string(), Statistic::Value.id().to_owned()];
@@ -106,7 +106,7 @@ fn derived(metrics: &MetricTable, row: Row) -> Vec<FigureLine> {
         }
     }
     lines.extend(HANDED_OVER.iter().filter_map(|(figure, name, ways)| {
-        let over = over_handover(metrics, row, &all, *figure, *ways);
+        let over = over_core_to_core(metrics, row, &all, *figure, *ways);
         let what = [all.to_string(), (*name).to_owned(), Statistic::P50.id().to_owned()];
         let (unit, rounds) = (Unit::Ns, over.values.len());
         (rounds > 0).then(|| FigureLine { row, what, unit, rounds, value: Cell::of_each(&over, rounds as u32) })
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::fixture::{self, add, put, result};
     use crate::render::csv;
-    use tripmeter_model::manifest::{Counts, Handover};
+    use tripmeter_model::manifest::{CoreToCoreProbe, Counts};
 
     fn printed(experiments: &[(&str, &Manifest)]) -> String {
         let document = figures(experiments);
@@ -146,14 +146,14 @@ mod tests {
             let trial = &mut result(&mut manifest, "udp", round, &[(1024, median)]).cells[0].trials[0];
             put(trial, &[(Figure::Sent, 100.0), (Figure::Lost, round.into())]);
             let cell = &mut manifest.sub_experiments.last_mut().unwrap().cells[0];
-            cell.handover_ns.before = Some(Handover { samples: 2000, min_ns: 90.0, median_ns: 200.0 });
+            cell.core_to_core_ns.before = Some(CoreToCoreProbe { samples: 2000, min_ns: 90.0, median_ns: 200.0 });
         }
         let text = printed(&[("", &manifest)]);
         for row in [
             "udp,1024,closed,all,rtt_half_ns,p50,6,3500,1000,6000,ns",
             "udp,1024,closed,all,sent,value,6,600,,,n",
             "udp,1024,closed,all,loss_share,value,6,0.035,0.01,0.06,share",
-            "udp,1024,closed,all,rtt_half_over_handover_ns,p50,6,3400,900,5900,ns",
+            "udp,1024,closed,all,rtt_half_over_core_to_core_ns,p50,6,3400,900,5900,ns",
         ] {
             assert!(text.lines().any(|line| line == row), "{row}\n{text}");
         }

@@ -129,7 +129,7 @@ fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<Note> {
             cells.iter().filter_map(|cell| notes::mishap_line(sub, cell)).collect(),
         ),
         (Severity::Error, notes::NOTHING_ARRIVED, cells.iter().filter_map(|cell| notes::all_lost(sub, cell)).collect()),
-        (Severity::Info, "core-to-core latency changed", notes::handovers(sub)),
+        (Severity::Info, "core-to-core latency changed", notes::core_to_core_of_payloads(sub)),
     ];
     let note = |severity, kind| move |text| Note::new(severity, kind, None, text);
     kinds.into_iter().flat_map(|(severity, kind, lines)| lines.into_iter().map(note(severity, kind))).collect()

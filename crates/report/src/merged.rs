@@ -191,11 +191,11 @@ pub fn incomplete<'a>(subs: impl Iterator<Item = &'a Merged<'a>> + Clone) -> Opt
 /// A mark where figures are of something else: the rate was missed, the path proof failed, or both sides polled on one CPU.
 pub const MISSED: &str = "!";
 
-/// A mark where the hand-over probe changed.
+/// A mark where the core-to-core probe changed.
 pub const CHANGED: &str = "~";
 
 impl MergedCell<'_> {
-    /// Cells whose hand-over probe changed, and what it showed.
+    /// Cells whose core-to-core probe changed, and what it showed.
     pub fn changed(&self) -> Vec<(&PayloadResult, ModeChange)> {
         self.cells.iter().filter_map(|cell| Some((*cell, cell.mode_change()?))).collect()
     }

@@ -5,7 +5,7 @@ use crate::number::counted;
 use crate::number::micros;
 use std::collections::BTreeSet;
 use tripmeter_model::Pattern;
-use tripmeter_model::manifest::{Counts, Handover, PayloadResult, RunStatus, Verdict};
+use tripmeter_model::manifest::{CoreToCoreProbe, Counts, PayloadResult, RunStatus, Verdict};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::workload::Workload;
 
@@ -196,14 +196,14 @@ pub fn odd(counts: &Counts) -> bool {
 }
 
 /// A line if the core-to-core probe changed while a payload was measured, or if the payload was measured again for that.
-pub fn handover(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
+pub fn core_to_core(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     let (changed, again) = (cell.changed(), cell.set_aside().count());
     let place = format!("{} {}", sub.planned.name, cell.at());
     let rounds = |count: usize| if sub.rounds > 1 { format!(" in {}", counted(count, "round")) } else { String::new() };
     let mut parts = Vec::new();
     if let Some((first, why)) = changed.first() {
-        let probe = |probe: Option<Handover>| probe.map_or("-".to_owned(), |probe| micros(probe.median_ns));
-        let [before, after] = [first.handover_ns.before, first.handover_ns.after].map(probe);
+        let probe = |probe: Option<CoreToCoreProbe>| probe.map_or("-".to_owned(), |probe| micros(probe.median_ns));
+        let [before, after] = [first.core_to_core_ns.before, first.core_to_core_ns.after].map(probe);
         let (why, rounds) = (why.as_str(), rounds(changed.len()));
         parts.push(format!("the core-to-core latency changed from {before} to {after} µs{rounds} ({why})"));
     }
@@ -223,9 +223,9 @@ pub fn handover(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{mark}{place}: {}", parts.join("; ")))
 }
 
-/// The lines of [`handover`] for all payloads.
-pub fn handovers(sub: &Merged<'_>) -> Vec<String> {
-    sub.payloads().iter().filter_map(|cell| handover(sub, cell)).collect()
+/// The lines of [`core_to_core`] for all payloads.
+pub fn core_to_core_of_payloads(sub: &Merged<'_>) -> Vec<String> {
+    sub.payloads().iter().filter_map(|cell| core_to_core(sub, cell)).collect()
 }
 
 /// A line if no message of a trial arrived.

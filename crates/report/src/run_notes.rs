@@ -41,7 +41,7 @@ pub fn of_run(side: &MeasuredSide<'_>, of_trials: Vec<Note>) -> Vec<Note> {
     for (index, sub) in (0..).zip(subs) {
         all.extend(sub.payloads().iter().filter_map(|cell| {
             let row = metrics.only_row(index, cell.payload_bytes);
-            Some(Note::new(Severity::Info, "core-to-core latency changed", row, notes::handover(sub, cell)?))
+            Some(Note::new(Severity::Info, "core-to-core latency changed", row, notes::core_to_core(sub, cell)?))
         }));
     }
     all.extend(resumed(manifest));

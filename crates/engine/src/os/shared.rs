@@ -133,7 +133,7 @@ pub(crate) struct SharedPage {
 impl SharedPage {
     /// Creates a page of zeros.
     pub fn create() -> io::Result<Self> {
-        Self::map(memory_file("tripmeter-handover", PAGE as u64)?)
+        Self::map(memory_file("tripmeter-core-to-core", PAGE as u64)?)
     }
 
     /// Maps the page of another process.

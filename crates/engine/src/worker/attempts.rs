@@ -70,22 +70,23 @@ impl Attempts {
         Ok(())
     }
 
-    /// Decides if a written cell must be measured again, and notes the cause in it. With `has_handover`, both its probes
+    /// Decides if a written cell must be measured again, and notes the cause in it. With `has_core_to_core`, both its probes
     /// should have been answered.
     pub(super) fn judge(
         &mut self,
         cell: &mut PayloadResult,
-        has_handover: bool,
+        has_core_to_core: bool,
         ending: Option<&Error>,
         bounds: Bounds,
     ) -> bool {
-        let probes = [cell.handover_ns.before, cell.handover_ns.after];
+        let probes = [cell.core_to_core_ns.before, cell.core_to_core_ns.after];
         let is_broken = matches!(ending, Some(Error::Failed(_)));
-        let unanswered = has_handover && !is_broken && probes.iter().any(Option::is_none);
-        cell.handover_changed = if unanswered { Some(ModeChange::NoAnswer) } else { cell.handover_ns.change() };
+        let unanswered = has_core_to_core && !is_broken && probes.iter().any(Option::is_none);
+        cell.core_to_core_changed = if unanswered { Some(ModeChange::NoAnswer) } else { cell.core_to_core_ns.change() };
         let [payload, attempt] = self.begun.map(|begun| begun.elapsed());
         let has_time = bounds.time_cap.is_none_or(|cap| payload + attempt <= cap);
-        self.again = cell.handover_changed.is_some() && ending.is_none() && has_time && self.number < bounds.attempts;
+        self.again =
+            cell.core_to_core_changed.is_some() && ending.is_none() && has_time && self.number < bounds.attempts;
         self.again
     }
 }

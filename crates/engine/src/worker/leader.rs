@@ -3,8 +3,8 @@
 use super::attempts::Attempts;
 use super::controls::Controls;
 use super::{Error, Result};
+use crate::core_to_core::Page;
 use crate::files::Files;
-use crate::handover::Page;
 use crate::lanes::{Lane, LoopSetting};
 use crate::measure::Shared;
 use crate::measure::callback::Inbox;
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tripmeter_abi::{Description, NodeOptions, Role, Variant, Wait};
 use tripmeter_model::interference::Sched;
-use tripmeter_model::manifest::Handover;
+use tripmeter_model::manifest::CoreToCoreProbe;
 use tripmeter_model::pattern::facts;
 use tripmeter_model::workload::Reply;
 
@@ -58,7 +58,7 @@ impl Leader {
     }
 
     /// True if a core-to-core probe is possible: one host, a CPU for each side, and messages between them.
-    pub(super) fn has_handover(&self) -> bool {
+    pub(super) fn has_core_to_core(&self) -> bool {
         if !self.is_on_one_host() || self.job.sub_experiment.workload.reply == Reply::Lines {
             return false;
         }
@@ -67,9 +67,9 @@ impl Leader {
     }
 
     /// Probes with the first follower. `None` if both sides share a CPU, where the probe would wait for the scheduler.
-    pub(super) fn handover(&mut self, session: &Session<'_>) -> Result<Option<Handover>> {
-        let Some(page) = session.page.as_ref().filter(|_| self.has_handover()) else { return Ok(None) };
-        self.controls.ask(0, &ToFollower::Handover)?;
+    pub(super) fn core_to_core(&mut self, session: &Session<'_>) -> Result<Option<CoreToCoreProbe>> {
+        let Some(page) = session.page.as_ref().filter(|_| self.has_core_to_core()) else { return Ok(None) };
+        self.controls.ask(0, &ToFollower::CoreToCore)?;
         Ok(page.lead(&self.job.timebase))
     }
 
@@ -151,7 +151,7 @@ impl Leader {
             interrupt: self.variant.interrupt,
             timebase: self.job.timebase,
             answer_delay_ns: self.job.sub_experiment.answer_delay_ns,
-            handover: page.map(Page::place),
+            core_to_core: page.map(Page::place),
             loss_timeout_ns: self.job.loss_timeout_ns,
         }
     }

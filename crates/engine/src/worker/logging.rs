@@ -10,7 +10,7 @@ use super::reports::end_followers;
 use super::trial::Driver;
 use super::{Error, OPEN_TIMEOUT, Result};
 use crate::clock::monotonic_ns;
-use crate::handover::Page;
+use crate::core_to_core::Page;
 use crate::lanes::{AnySystem, Lane, Logging, LoopSetting};
 use crate::log_check::LogText;
 use crate::measure::callback::Inbox;

@@ -15,7 +15,7 @@ use crate::replay::Replay;
 use crate::wire::FromLeader;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tripmeter_model::manifest::{Handovers, PayloadResult};
+use tripmeter_model::manifest::{CoreToCoreProbes, PayloadResult};
 use tripmeter_model::pattern::{TrialEnd, facts};
 use tripmeter_model::workload::Reply;
 
@@ -59,12 +59,12 @@ fn payload(leader: &mut Leader, session: &mut Session<'_>, driver: &mut dyn Driv
     leader.controls.report(&FromLeader::CellStarted { payload_bytes });
     leader.schedule()?;
     leader.mark_load(true)?;
-    let before = leader.handover(session)?;
+    let before = leader.core_to_core(session)?;
     let mut measured = TrialRunner::new(leader, session)?.payload(driver, payload_bytes)?;
     let mut after = None;
     if measured.broken.is_none() {
         // Results are kept, whatever happens to the probe.
-        match leader.handover(session) {
+        match leader.core_to_core(session) {
             Ok(probe) => after = probe,
             Err(error) => measured.broken = Some(error),
         }
@@ -81,7 +81,7 @@ fn payload(leader: &mut Leader, session: &mut Session<'_>, driver: &mut dyn Driv
     }
     leader.make_room()?;
     write(leader, payload_bytes, &mut measured)?;
-    let cell = cell(leader, payload_bytes, session.packet_bytes, Handovers { before, after }, measured);
+    let cell = cell(leader, payload_bytes, session.packet_bytes, CoreToCoreProbes { before, after }, measured);
     finish_cell(leader, cell, ending)
 }
 
@@ -118,7 +118,7 @@ fn cell(
     leader: &Leader,
     payload_bytes: u64,
     packet_bytes: u64,
-    handover_ns: Handovers,
+    core_to_core_ns: CoreToCoreProbes,
     of: MeasuredPayload,
 ) -> PayloadResult {
     let MeasuredPayload { trials, samples, samples_planned, warmup, warmup_damaged, cut_short, duration_ns, .. } = of;
@@ -133,8 +133,8 @@ fn cell(
         packet_bytes,
         // Messages of a stream are sampled, and the samples kept.
         from_histogram: leader.job.raw.is_none() && !leader.job.sub_experiment.workload.is_saturating(),
-        handover_ns,
-        handover_changed: None,
+        core_to_core_ns,
+        core_to_core_changed: None,
         earlier_attempts: Vec::new(),
         duration_ns,
         trials,
@@ -148,7 +148,7 @@ fn finish_cell(leader: &mut Leader, mut cell: PayloadResult, ending: Option<Erro
     let attempts = if leader.job.sub_experiment.background.is_none() { leader.job.attempts } else { 1 };
     let bounds = Bounds { time_cap, attempts };
     cell.unfinished = ending.is_some();
-    let again = leader.attempts.judge(&mut cell, leader.has_handover(), ending.as_ref(), bounds);
+    let again = leader.attempts.judge(&mut cell, leader.has_core_to_core(), ending.as_ref(), bounds);
     let cell = Box::new(cell);
     leader.controls.report(&if again { FromLeader::CellAgain(cell) } else { FromLeader::CellFinished(cell) });
     leader.controls.await_noted()?;

@@ -4,7 +4,7 @@ use super::follower::{Follower, IDLE_TIMEOUT};
 use super::links::Taken;
 use super::pool::Window;
 use super::{BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, agreed, find, probe};
-use crate::handover::Page;
+use crate::core_to_core::Page;
 use crate::lanes::{Answering, AnyNode, AnySystem, Lane};
 use crate::measure::callback::Inbox;
 use crate::measure::notes::ArrivalLog;
@@ -36,8 +36,8 @@ pub fn follow(stream: UnixStream, part: &Follow, built_in: BuiltIn<'_>) -> Resul
 impl Follower {
     /// Opens the transport, connects it, and serves the leader's requests.
     pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
-        let page = self.setup().handover.map(Page::open).transpose();
-        let page = page.map_err(|error| Error::of("hand-over page", error))?;
+        let page = self.setup().core_to_core.map(Page::open).transpose();
+        let page = page.map_err(|error| Error::of("page of the core-to-core probe", error))?;
         let baseline = Observer::baseline(self.setup().options.local_address);
         let links = self.setup().options.link_count;
         if links == 0 {
@@ -91,10 +91,11 @@ impl Follower {
     ) -> Result<()> {
         loop {
             match self.control.receive(IDLE_TIMEOUT)? {
-                ToFollower::Handover => {
+                ToFollower::CoreToCore => {
                     self.schedule()?;
                     self.send(&FromFollower::Ready)?;
-                    page.ok_or_else(|| Error::Failed("there is no hand-over page".to_owned()))?.follow();
+                    page.ok_or_else(|| Error::Failed("there is no page of the core-to-core probe".to_owned()))?
+                        .follow();
                 }
                 ToFollower::Clock => self.answer_clock()?,
                 ToFollower::Begin(begin) if begin.observe => {

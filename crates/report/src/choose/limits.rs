@@ -31,7 +31,7 @@ pub struct JudgedTransport<'a> {
     pub cpu: [Vec<f64>; 2],
     /// Why it fails: value against limit.
     pub fails: Vec<String>,
-    /// Limits within the interval of their figure.
+    /// Limits that may be met or not: within the interval of their figure, or of too few messages.
     pub doubts: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub struct JudgedTransport<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     Met,
-    /// A limit is within the interval of its figure.
+    /// A limit may be met or not.
     Unclear,
     Failed,
     /// Its figures are of the scheduler, as it polled on a CPU that it shared.

@@ -56,7 +56,7 @@ pub(super) struct ExportedSub {
     pub trouble: Option<String>,
     /// Further notes, a line each.
     pub notes: Vec<String>,
-    /// Why its latencies are time slices of the scheduler, if so.
+    /// Why its times and rates are of scheduler time slices, if so.
     pub of_scheduler: Option<String>,
     pub payloads: Vec<ExportedPayload>,
     pub duration_s: f64,

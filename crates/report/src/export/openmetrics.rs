@@ -4,14 +4,14 @@
 //! <https://prometheus.io/docs/specs/om/open_metrics_spec/>
 
 use crate::results::NamedResults;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 use tripmeter_analysis::{MetricTable, Selection};
 use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::metric::Stream;
 
 /// Every stored figure put together over its rounds, and the loss. A percentile of too few samples for an upper bound is left
-/// out.
+/// out, and what polled on a shared CPU, whose figures are scheduler time slices.
 pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
     let mut families: BTreeMap<(Figure, bool), String> = BTreeMap::new();
     let mut add = |figure: Figure, labels: &[(&str, String)], statistic: Statistic, value: f64| {
@@ -26,9 +26,13 @@ pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
     for one in results {
         let folder = (results.len() > 1).then(|| ("folder", one.name.to_owned()));
         let table = MetricTable::of(one.manifest);
+        let plan = &one.manifest.plan;
+        let shared = plan.sub_experiments.iter().filter(|sub| plan.polls_on_shared_cpu(sub));
+        let shared: HashSet<&str> = shared.map(|sub| sub.name.as_str()).collect();
         for rounds in table.select(|_| true) {
             let (row, stream) = (rounds.key.row, table.stream(rounds.key));
-            if !table.is_bounded(row, stream, rounds.key.figure, rounds.key.statistic) {
+            let is_bounded = table.is_bounded(row, stream, rounds.key.figure, rounds.key.statistic);
+            if !is_bounded || shared.contains(table.sub(row)) {
                 continue;
             }
             let labels = [
@@ -42,6 +46,9 @@ pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
         }
         for one in Selection::default().select(&table).iter().filter(|one| one.address.figure.is_derived()) {
             let address = &one.address;
+            if shared.contains(address.sub_experiment.as_str()) {
+                continue;
+            }
             let labels = [
                 ("sub_experiment", address.sub_experiment.clone()),
                 ("payload_bytes", payload(address.payload_bytes, address.has_several_sizes, &address.stream)),

@@ -119,18 +119,19 @@ fn against(first: &NamedResults<'_>, other: &NamedResults<'_>, place: usize) -> 
     let is_enough = both.iter().all(|side| u64::from(side.manifest.plan.rounds) >= fewest_runs(RATE));
     let by_runs = is_enough.then(|| ByRuns::new(both, &selection, QUESTION).ok()).flatten();
     let against = format!("{} compared with {}", other.name, first.name);
-    let (figures, method, reading, missing, new) = match by_runs {
+    let (figures, method, reading, missing, new, distrusted) = match by_runs {
         Some(made) => {
             let figures: Vec<MapFigure> = made.judgements.iter().map(by_rounds).collect();
             let reading = reading(&figures, &against, "");
-            (figures, by_test(&QUESTION), reading, made.missing, made.new)
+            (figures, by_test(&QUESTION), reading, made.missing, made.new, made.missed)
         }
         None => {
             let made = ByThreshold::new(both, &selection, THRESHOLD);
             let method = format!("by a threshold of {} %, as there are too few rounds for a test", THRESHOLD * 100.0);
             let figures = by_threshold(&made);
             let reading = reading(&figures, &against, &format!(" ({method})"));
-            (figures, method, reading, made.missing, made.new)
+            // Its figures say themselves what is not to be trusted.
+            (figures, method, reading, made.missing, made.new, Vec::new())
         }
     };
     let lacks =
@@ -138,6 +139,7 @@ fn against(first: &NamedResults<'_>, other: &NamedResults<'_>, place: usize) -> 
             let text = format!("{kind} {}: {}", other.name, names.join(", "));
             (!names.is_empty()).then(|| (Note::new(severity, kind, None, text), names))
         });
+    let distrusted = distrusted.into_iter().map(|why| Note::new(Severity::Error, "not to be trusted", None, why));
     let missing = lacks[0].as_ref().map(|(_, names)| {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         format!(" Missing in {}: {}.", other.name, listed(&names))
@@ -150,7 +152,7 @@ fn against(first: &NamedResults<'_>, other: &NamedResults<'_>, place: usize) -> 
         method,
         notes: vec![CHANGES.to_owned()],
         figures,
-        lacks: lacks.into_iter().flatten().map(|one| one.0).collect(),
+        lacks: lacks.into_iter().flatten().map(|one| one.0).chain(distrusted).collect(),
     }
 }
 

@@ -18,7 +18,7 @@ pub const TRIP_CHARS: usize = 20;
 
 const SEVERAL_HELP: &str = "with several followers, response and service end when the last has the message; service to \
                             i ends at follower i (the first 16)";
-const POLLS_HELP: &str = "! it polled on a shared CPU: figures are scheduler time slices";
+const POLLS_HELP: &str = "! it polled on a shared CPU: times and rates are of scheduler time slices";
 pub const WAIT_HELP: &str = "how both sides wait";
 pub const TOUCH_HELP: &str = "none = only our 16-byte header, header = the first cache line, full = every byte";
 pub const SAMPLES_HELP: &str = "samples; *: fewer than planned, or messages came damaged";
@@ -82,8 +82,8 @@ pub fn trips<L: TableLine>() -> [CellColumn<L>; 4] {
 }
 
 /// Excess of a latency over the core-to-core probe.
-pub fn over_handover(id: &str) -> Column {
-    Column::numbers(id, "over\nhandover", "µs", Digits::Fixed(3), OVER_HELP)
+pub fn over_core_to_core(id: &str) -> Column {
+    Column::numbers(id, "over\ncores", "µs", Digits::Fixed(3), OVER_HELP)
 }
 
 /// The offered and the achieved rate, with their help texts.

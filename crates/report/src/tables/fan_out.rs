@@ -39,9 +39,9 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
         .with(columns::trips())
         .column(Column::words("latency", "latency", LATENCY_HELP), |line| line.name())
         .with([("median", Statistic::P50), ("p99", Statistic::P99), ("max", Statistic::Max)].map(micros))
-        .column(columns::over_handover("over_handover_ns"), |line| {
+        .column(columns::over_core_to_core("over_core_to_core_ns"), |line| {
             let (figure, times) = latency(line);
-            line.row.over_handover(&line.stream, figure, times)
+            line.row.over_core_to_core(&line.stream, figure, times)
         })
         .column(Column::numbers("lost", "lost", "n", Digits::Events, LOST_HELP), lost)
         .with(columns::costs_of_both(columns::COST_HELP))
@@ -97,15 +97,15 @@ mod tests {
         let expected = "\
 All transports, pattern ping, several followers
 
-transport wait  touch payload     n latency         median   p99    max     over         lost path
-                      [bytes]                         [µs]  [µs]   [µs] handover          [n] proof
-                                                                            [µs]
----------------------------------------------------------------------------------------------------
-shm/ring  block none       1k 10000 one_way to 0     0.400 0.800  4.000        -            0 ok
-                                    one_way to 1         -     -      -        -            2
-                                                                                 0.002..0.066
-                                    one_way to last  0.600 1.200  6.000        -
-                                    rtt of last      1.000 2.000 10.000        -            2
+transport wait  touch payload     n latency         median   p99    max  over         lost path
+                      [bytes]                         [µs]  [µs]   [µs] cores          [n] proof
+                                                                         [µs]
+------------------------------------------------------------------------------------------------
+shm/ring  block none       1k 10000 one_way to 0     0.400 0.800  4.000     -            0 ok
+                                    one_way to 1         -     -      -     -            2
+                                                                              0.002..0.066
+                                    one_way to last  0.600 1.200  6.000     -
+                                    rtt of last      1.000 2.000 10.000     -            2
 
 shm: its 2 followers share CPU 1, which adds to their latency
 

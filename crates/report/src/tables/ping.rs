@@ -57,8 +57,8 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
         .column(micros("one_way_p50_ns", "one_way\nmedian", ONE_WAY_HELP).if_any(), |line| {
             line.row.latency(&Stream::all(), Figure::OneWay, Statistic::P50, 1.0)
         })
-        .column(columns::over_handover("rtt_half_over_handover_ns").if_any(), |line| {
-            line.row.over_handover(&Stream::all(), Figure::RttHalf, 1.0)
+        .column(columns::over_core_to_core("rtt_half_over_core_to_core_ns").if_any(), |line| {
+            line.row.over_core_to_core(&Stream::all(), Figure::RttHalf, 1.0)
         })
         .column(Column::numbers("floor_ratio", "from\nfloor", "ratio", Digits::Fixed(1), FLOOR_HELP), distance)
         .column(Column::numbers("lost", "lost", "n", Digits::Events, LOST_HELP), |line| line.row.lost(&Stream::all()))
@@ -101,7 +101,7 @@ mod tests {
     use crate::results::NamedResults;
     use crate::tables::columns::{OVER_HELP, SAMPLES_HELP, TOUCH_HELP, WAIT_HELP};
     use serde_json::json;
-    use tripmeter_model::manifest::{Handover, Handovers};
+    use tripmeter_model::manifest::{CoreToCoreProbe, CoreToCoreProbes};
     use tripmeter_model::{Touch, Wait};
 
     #[test]
@@ -152,15 +152,15 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
     }
 
     #[test]
-    fn the_hand_over_is_subtracted_and_its_change_is_marked() {
+    fn the_core_to_core_latency_is_subtracted_and_its_change_is_marked() {
         let mut manifest = fixture::manifest();
         add(&mut manifest, "mq", "mq/queue", &[1024, 2048]);
-        let probe = |min_ns: f64| Some(Handover { samples: 2000, min_ns, median_ns: min_ns + 20.0 });
+        let probe = |min_ns: f64| Some(CoreToCoreProbe { samples: 2000, min_ns, median_ns: min_ns + 20.0 });
         let cells = &mut result(&mut manifest, "mq", 1, &[(1024, 1000.0), (2048, 1000.0)]).cells;
-        cells[0].handover_ns = Handovers { before: probe(60.0), after: probe(60.0) };
+        cells[0].core_to_core_ns = CoreToCoreProbes { before: probe(60.0), after: probe(60.0) };
         let mut earlier = cells[1].clone();
         put(&mut earlier.trials[0], &[(Figure::Lost, 3.0)]);
-        cells[1].handover_ns = Handovers { before: probe(60.0), after: probe(200.0) };
+        cells[1].core_to_core_ns = CoreToCoreProbes { before: probe(60.0), after: probe(200.0) };
         cells[1].earlier_attempts = vec![earlier.clone(), earlier];
         let text = all(&manifest);
         let rows = rows_of(&text, "mq/queue");

@@ -5,7 +5,8 @@ use crate::labels::offered;
 use crate::measured::MeasuredSide;
 use crate::merged::{MISSED, Merged};
 use tripmeter_analysis::derived::{
-    Each, counts, cpu_share, faults_per_message, is_all_lost, kernel_share, loss, losses, over_handover, switches_hz,
+    Each, counts, cpu_share, faults_per_message, is_all_lost, kernel_share, loss, losses, over_core_to_core,
+    switches_hz,
 };
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
@@ -120,8 +121,8 @@ impl<'a> TableRow<'a> {
     }
 
     /// Excess of so many times a latency over the core-to-core probe.
-    pub fn over_handover(&self, stream: &Stream, figure: Figure, times: f64) -> Cell {
-        let over = over_handover(self.metrics, self.row, stream, figure, 1.0).scaled(times);
+    pub fn over_core_to_core(&self, stream: &Stream, figure: Figure, times: f64) -> Cell {
+        let over = over_core_to_core(self.metrics, self.row, stream, figure, 1.0).scaled(times);
         let mark = self.sub.payload(self.row.payload_bytes).mark();
         match Cell::of_each(&over, self.sub.rounds).marked(mark) {
             Cell::Missing(_) if !mark.is_empty() => Cell::Missing(Missing::ProbesDiffer),

@@ -144,7 +144,7 @@ new < old / (1 + threshold). Over several rounds the median counts.
 
 A figure that the new results lack fails. So does a missed rate, unless rates
 are compared. Figures that only the new results have are named, and fail with
---strict, as does a percentile with too few samples (method threshold).
+--strict, as does a percentile with too few samples.
 
 Exit codes: 0 nothing failed or regressed, 1 something did, 64 wrong usage, 65
 wrong data or nothing to compare, 66 no such folder, 73 cannot create, 75 rounds

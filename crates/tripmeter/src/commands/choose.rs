@@ -33,10 +33,7 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     }
     if let Some(folder) = &args.from {
         let manifest = show::read(folder)?;
-        return Ok(match tell(args, &manifest, None)? {
-            exit::GOOD if !manifest.plan.missing.is_empty() => exit::PARTIAL,
-            code => code,
-        });
+        return tell(args, &manifest, None).map(|found| code(&manifest, found));
     }
     if !(args.budget > 0.0 && args.budget <= 1e7) {
         let text = format!("--budget {} s must be above 0 and at most 10000000 s", args.budget);
@@ -79,14 +76,19 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     }
     let found = tell(args, &show::printable(&manifest), Some(&folder))?;
     output::print_folder(&args.output, folder.path())?;
+    Ok(code(&manifest, found))
+}
+
+/// Exit code of a ranking, whose own is `found`: what was not measured is no good answer.
+fn code(manifest: &Manifest, found: u8) -> u8 {
     let is_measured = manifest.sub_experiments.iter().flat_map(|one| &one.cells).any(|cell| !cell.trials.is_empty());
     let is_whole = manifest.sub_experiments.iter().all(|one| one.status == RunStatus::Complete);
-    let code = match found {
-        _ if !is_measured => exit_code(&manifest, AllowedArgs::default()),
+    match found {
+        _ if manifest.status == RunStatus::Interrupted => exit::INTERRUPTED,
+        _ if !is_measured => exit_code(manifest, AllowedArgs::default()),
         exit::GOOD if !is_whole || !manifest.plan.missing.is_empty() => exit::PARTIAL,
         found => found,
-    };
-    Ok(if manifest.status == RunStatus::Interrupted { exit::INTERRUPTED } else { code })
+    }
 }
 
 /// Rounds that show a difference of a single transport among `transports`: the fewest whose ratios have intervals.

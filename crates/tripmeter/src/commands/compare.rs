@@ -88,7 +88,7 @@ fn nothing(args: &CompareArgs, [missing, new]: [&[String]; 2]) -> CliError {
 
 fn by_threshold(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selection) -> Result<u8, CliError> {
     if args.margin.is_some() {
-        let text = "--margin requires --method ranks, for folders with 2 rounds or more; use --threshold";
+        let text = "--margin requires --method ranks, which needs more rounds; use --threshold";
         return Err(CliError::new(exit::USAGE, text));
     }
     let threshold = args.threshold.unwrap_or(THRESHOLD);

@@ -94,8 +94,8 @@ fn a_folder_that_is_replaced_ends_a_fleet_and_the_other_stays_as_it_is() {
         echo finished | tee "$R/other/fleet.json" >"$R/other/report.html"
         "$T" fleet "$R/HOSTS.toml" -o "$R/lab" -- ping tcp --payloads 1k -n 2000 --rate 1000 --no-spin 2>&1 &
         run=$!
-        until grep -q measured "$R/lab/fleet.json" 2>/dev/null; do sleep 0.1; done
-        until pgrep -f "^tripmeter ping" >/dev/null; do sleep 0.1; done
+        until grep -q measured "$R/lab/fleet.json" 2>/dev/null; do kill -0 $run || exit 1; sleep 0.1; done
+        until pgrep -f "^tripmeter ping" >/dev/null; do kill -0 $run || exit 1; sleep 0.1; done
         mv "$R/lab" "$R/away"
         mv "$R/other" "$R/lab"
         wait $run; echo "code $?"
@@ -124,8 +124,8 @@ fn a_fleet_that_is_interrupted_leaves_nothing_on_the_hosts_and_goes_on() {
         hosts 3
         "$T" fleet "$R/HOSTS.toml" -o "$R/lab" -- ping tcp --payloads 1k -n 2000 --rate 1000 --no-spin &
         run=$!
-        until grep -q measured "$R/lab/fleet.json" 2>/dev/null; do sleep 0.1; done
-        until pgrep -f "^tripmeter ping" >/dev/null; do sleep 0.1; done
+        until grep -q measured "$R/lab/fleet.json" 2>/dev/null; do kill -0 $run || exit 1; sleep 0.1; done
+        until pgrep -f "^tripmeter ping" >/dev/null; do kill -0 $run || exit 1; sleep 0.1; done
         kill -INT $run
         wait $run; echo "code $?"
         cp "$R/lab/fleet.json" "$R/first.json"

@@ -122,7 +122,7 @@ fn a_count_that_no_measurement_has_is_refused() {
     let of_trials =
         counts.map(|figure| format!("streams.all.{figure}")).chain(["streams.all.rtt_half_ns.n".to_owned()]);
     let of_payload = ["payload_bytes", "samples", "samples_planned", "warmup", "warmup_damaged", "packet_bytes"];
-    let of_payload = of_payload.into_iter().chain(["handover_ns.before.samples", "handover_ns.after.samples"]);
+    let of_payload = of_payload.into_iter().chain(["core_to_core_ns.before.samples", "core_to_core_ns.after.samples"]);
     let fields: Vec<(&str, String)> = of_trials
         .map(|key| ("trial", key))
         .chain(of_payload.map(|key| ("payload", key.to_owned())))

@@ -383,7 +383,7 @@ fn a_program_that_is_missing_there_is_pushed_once_and_not_to_another_kind_of_cpu
         ssh -F "$TRIPMETER_HOSTS/config" h1 'cd /tmp/cache/tripmeter && ls files | sed "s/.*/content/"; ls -d */tripmeter'
         "$T" ping tcp --to h1 --payloads 1k,2k,4k -n 20000 --no-spin --no-report -q --push -o "$R/begun" &
         run=$!
-        until grep -q '"payload_bytes":1024' "$R/begun/trials.jsonl" 2>/dev/null; do sleep 0.05; done
+        until grep -q '"payload_bytes":1024' "$R/begun/trials.jsonl" 2>/dev/null; do kill -0 $run || exit 1; sleep 0.05; done
         kill -INT $run
         wait $run; echo "code $?"
         ssh -F "$TRIPMETER_HOSTS/config" h1 'rm -rf /tmp/cache/tripmeter'
@@ -423,7 +423,7 @@ fn a_follower_that_is_killed_and_a_link_that_is_cut_end_their_sub_experiment_onl
         start() {
             "$T" ping tcp udp --to h1 --wait block --payloads 1k,2k -n 2000000 --time-cap 8 --no-spin --no-report -q -o "$R/$1" &
             run=$!
-            until grep -q '"payload_bytes":1024' "$R/$1/trials.jsonl" 2>/dev/null; do sleep 0.1; done
+            until grep -q '"payload_bytes":1024' "$R/$1/trials.jsonl" 2>/dev/null; do kill -0 $run || exit 1; sleep 0.1; done
             sleep 1
         }
         start killed

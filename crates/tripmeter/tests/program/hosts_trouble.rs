@@ -47,7 +47,7 @@ fn a_host_that_goes_away_ends_its_sub_experiment_and_what_was_measured_before_st
         run() {
             "$T" "$1" tcp udp --to $2 --payloads 1k,2k --rate 500 -n 4000 --no-spin --no-report -q -o "$R/$1" &
             run=$!
-            until grep -q '"payload_bytes":1024' "$R/$1/trials.jsonl" 2>/dev/null; do sleep 0.1; done
+            until grep -q '"payload_bytes":1024' "$R/$1/trials.jsonl" 2>/dev/null; do kill -0 $run || exit 1; sleep 0.1; done
             before=$(carried $2)
             # A thousand messages of the second payload, with its warm-up: its rows are not written before its end.
             until [ $(($(carried $2) - before)) -gt 2048000 ]; do kill -0 $run || exit 1; sleep 0.1; done

@@ -57,7 +57,12 @@ impl<'a> Found<'a> {
     }
 
     pub fn needed(&self, question: &Question, effect: f64) -> Option<u64> {
-        JudgedFigure::hardest(&self.comparisons, question, effect)?.1
+        // Of a percentile with too few samples, more rounds decide nothing.
+        let is_bounded = |one: &&JudgedFigure| {
+            self.figures.iter().any(|figure| figure.address == one.address && figure.needs.is_none())
+        };
+        let comparisons: Vec<JudgedFigure> = self.comparisons.iter().filter(is_bounded).cloned().collect();
+        JudgedFigure::hardest(&comparisons, question, effect)?.1
     }
 
     pub fn write(&self, folder: &FolderHandle, made: &Value) -> Result<(), CliError> {
@@ -134,7 +139,12 @@ impl<'a> Found<'a> {
             *names.iter().fold(&mut made, |inside, name| &mut inside[*name]) = part;
         }
         let failures = self.pairs.failures.iter().map(|failure| (failure_line(failure), false));
-        let troubles = failures.chain(self.missed_rates().into_iter().map(|why| (why, true))).collect();
+        let shared = plan.sub_experiments.iter().filter(|side| plan.polls_on_shared_cpu(side));
+        let shared =
+            shared.filter_map(|side| Some((format!("side {}: {}", side.name, plan.shared_cpus(side)?), false)));
+        let too_few = too_few_samples(&self.figures).map(|why| (why, false));
+        let missed = self.missed_rates().into_iter().map(|why| (why, true));
+        let troubles = failures.chain(missed).chain(too_few).chain(shared).collect();
         let mut verdict = verdicts::of_pairs(SIDES[1], &self.comparisons, &asked.question, troubles, self.exit_code())
             .with_judged(vec![JudgedFolder::new(None, manifest)]);
         if manifest.status == RunStatus::Running {

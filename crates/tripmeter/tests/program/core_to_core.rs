@@ -14,7 +14,7 @@ const MESSAGES: usize = 2500;
 
 /// Number of payloads that the manifest lists as finished and that are not retried.
 fn cells(results: &Path) -> usize {
-    let is_last = |cell: &PayloadResult| cell.handover_changed.is_none() || cell.earlier_attempts.len() == 2;
+    let is_last = |cell: &PayloadResult| cell.core_to_core_changed.is_none() || cell.earlier_attempts.len() == 2;
     let first = |so_far: Manifest| {
         so_far.sub_experiments.first().map(|one| one.cells.iter().filter(|cell| is_last(cell)).count())
     };
@@ -63,9 +63,9 @@ fn a_migration_is_noticed_and_no_attempt_is_lost() {
     let finished = moving(&results).0.wait(LONGEST).with(0).clean();
     let manifest = manifest(&results);
     let cell = &manifest.sub_experiments[0].cells[1];
-    assert!(matches!(cell.handover_changed, Some(ModeChange::TakenAway | ModeChange::NoAnswer)), "{cell:?}");
+    assert!(matches!(cell.core_to_core_changed, Some(ModeChange::TakenAway | ModeChange::NoAnswer)), "{cell:?}");
     assert_eq!((cell.earlier_attempts.len(), cell.counts().sent), (2, MESSAGES as u64));
-    assert!(cell.earlier_attempts.iter().all(|cell| cell.handover_changed.is_some() && cell.trials.len() == 1));
+    assert!(cell.earlier_attempts.iter().all(|cell| cell.core_to_core_changed.is_some() && cell.trials.len() == 1));
     let (name, numbers) = ("uds_stream_block_publish", |cell: &PayloadResult| cell.trials[0].number);
     let all = all_samples(&results, name);
     let rows_of = |cell: &PayloadResult| all.iter().filter(|row| row.trial == numbers(cell)).count();

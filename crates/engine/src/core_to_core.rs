@@ -9,7 +9,7 @@ use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
-use tripmeter_model::manifest::Handover;
+use tripmeter_model::manifest::CoreToCoreProbe;
 
 /// Round trips of one probe; they take well below a millisecond on two CPUs.
 pub const TRIPS: u64 = 2000;
@@ -70,11 +70,11 @@ impl Page {
 
     /// Runs the leader's half: [`TRIPS`] round trips, or as many as fit into half a second on busy CPUs. `None` if the
     /// peer does not answer.
-    pub fn lead(&self, timebase: &Timebase) -> Option<Handover> {
+    pub fn lead(&self, timebase: &Timebase) -> Option<CoreToCoreProbe> {
         self.lead_patiently(timebase, MOST_TIME)
     }
 
-    fn lead_patiently(&self, timebase: &Timebase, patience: Duration) -> Option<Handover> {
+    fn lead_patiently(&self, timebase: &Timebase, patience: Duration) -> Option<CoreToCoreProbe> {
         self.word().store(0, Release);
         let mut samples = Vec::with_capacity(TRIPS as usize);
         let mut previous = timebase.now();
@@ -94,7 +94,7 @@ impl Page {
         }
         samples.sort_unstable();
         let tick_ns = 1e9 / timebase.frequency_hz;
-        Some(Handover {
+        Some(CoreToCoreProbe {
             samples: samples.len() as u64,
             min_ns: samples[0] as f64 * tick_ns,
             median_ns: tripmeter_stats::quantile(&samples, 0.5) * tick_ns,

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 /// The core-to-core probe before and after a payload.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Handovers {
+pub struct CoreToCoreProbes {
     /// Before the warm-up.
-    pub before: Option<Handover>,
+    pub before: Option<CoreToCoreProbe>,
     /// After the last sample.
-    pub after: Option<Handover>,
+    pub after: Option<CoreToCoreProbe>,
 }
 
 /// One core-to-core probe: round trips of one cache line.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Handover {
+pub struct CoreToCoreProbe {
     /// Round trips.
     #[serde(deserialize_with = "count::read")]
     pub samples: u64,
@@ -59,11 +59,11 @@ pub const ONE_MODE: f64 = 2.5;
 /// Median round trip, in nanoseconds, from which on a CPU was away: a cache line takes less.
 pub const AWAY_NS: f64 = 5_000.0;
 
-impl Handovers {
+impl CoreToCoreProbes {
     /// Difference of the probes, or a problem of both; `None` if they are alike, or if there are not two.
     pub fn change(&self) -> Option<ModeChange> {
         let (before, after) = (self.before?, self.after?);
-        let is_away = |probe: Handover| probe.median_ns >= AWAY_NS;
+        let is_away = |probe: CoreToCoreProbe| probe.median_ns >= AWAY_NS;
         let differ = |a: f64, b: f64| a.max(b) > ONE_MODE * a.min(b);
         if is_away(before) || is_away(after) {
             return Some(ModeChange::TakenAway);
@@ -86,21 +86,21 @@ impl Handovers {
 mod tests {
     use super::*;
 
-    fn probes(before: (f64, f64), after: (f64, f64)) -> Handovers {
-        let probe = |(min_ns, median_ns)| Some(Handover { samples: 2000, min_ns, median_ns });
-        Handovers { before: probe(before), after: probe(after) }
+    fn probes(before: (f64, f64), after: (f64, f64)) -> CoreToCoreProbes {
+        let probe = |(min_ns, median_ns)| Some(CoreToCoreProbe { samples: 2000, min_ns, median_ns });
+        CoreToCoreProbes { before: probe(before), after: probe(after) }
     }
 
     /// Values from this project's results.
     #[test]
     fn modes_are_distinguished() {
-        let change = |handovers: Handovers| handovers.change();
+        let change = |probes: CoreToCoreProbes| probes.change();
         assert_eq!(change(probes((60.0, 120.0), (40.0, 60.0))), None);
         assert_eq!(change(probes((200.0, 210.0), (220.0, 420.0))), None);
         assert_eq!(change(probes((60.0, 70.0), (210.0, 220.0))), Some(ModeChange::Moved));
         assert_eq!(change(probes((190.0, 200.0), (60.0, 120.0))), Some(ModeChange::Moved));
         assert_eq!(change(probes((60.0, 70.0), (60.0, 400.0))), Some(ModeChange::Disturbed));
         assert_eq!(change(probes((60.0, 14_000.0), (60.0, 20_000.0))), Some(ModeChange::TakenAway));
-        assert_eq!(change(Handovers { after: None, ..probes((1.0, 1.0), (9.0, 9.0)) }), None);
+        assert_eq!(change(CoreToCoreProbes { after: None, ..probes((1.0, 1.0), (9.0, 9.0)) }), None);
     }
 }
