@@ -53,7 +53,7 @@ fn an_explanation_of_this_major_version_is_read() {
     fs::write(place.path().join("explain.json"), next).unwrap();
     let third = plots.path().join("third").display().to_string();
     let refused = Tripmeter::new(["export", &results, "--format", "svg", "-o", &third]).run().with(exit::DATA);
-    refused.one_line(&["explain.json", "2.0", "1.1"]).clean();
+    refused.one_line(&["explain.json", "2.0", "1.2"]).clean();
 }
 
 #[test]
