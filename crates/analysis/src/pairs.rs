@@ -9,6 +9,7 @@ use crate::table::{Builder, MetricTable};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus, SubExperimentResult};
+use tripmeter_model::trouble::UnmeasuredPayload;
 use tripmeter_stats::runs::Question;
 use tripmeter_stats::{Error, Figures};
 
@@ -83,23 +84,25 @@ impl<'a> Pairs<'a> {
                 let why = failed.and_then(SubExperimentResult::trouble);
                 found.failures.extend(why.map(|why| FailedSide { round, side, payload_bytes: None, why }));
             }
-            // Other topics and loads of the payload are compared.
-            for (side, result) in results.iter().enumerate() {
-                let plan = manifest.plan.sub_experiments.iter().find(|plan| plan.name == sides[side]);
-                let parts = result.zip(plan).into_iter().flat_map(|(result, plan)| result.unmeasured(plan));
-                let whys =
-                    parts.filter(|part| part.is_partial).map(|part| (Some(part.payload_bytes), part.to_string()));
-                found.failures.extend(whys.map(|(payload_bytes, why)| FailedSide { round, side, payload_bytes, why }));
-            }
             let [Some(a), Some(b)] = results else { continue };
             if [a, b].into_iter().all(|result| result.trouble().is_none()) {
-                found.add(round, usize::from(places[1] < places[0]), [a, b]);
+                let unmeasured = [a, b].map(|result| {
+                    let plan = manifest.plan.sub_experiments.iter().find(|plan| plan.name == result.name);
+                    plan.into_iter().flat_map(|plan| result.unmeasured(plan)).collect::<Vec<_>>()
+                });
+                found.add(round, usize::from(places[1] < places[0]), [a, b], &unmeasured);
             }
         }
         found
     }
 
-    fn add(&mut self, round: u32, first: usize, results: [&'a SubExperimentResult; 2]) {
+    fn add(
+        &mut self,
+        round: u32,
+        first: usize,
+        results: [&'a SubExperimentResult; 2],
+        unmeasured: &[Vec<UnmeasuredPayload>; 2],
+    ) {
         for a in &results[0].cells {
             let Some(b) = results[1].cells.iter().find(|cell| cell.payload_bytes == a.payload_bytes) else { continue };
             let cells = [a, b];
@@ -108,10 +111,14 @@ impl<'a> Pairs<'a> {
                 let proof = results[side].path_proof.as_ref().map_or(0, |proof| proof.damaged);
                 cells[side].damaged().saturating_add(proof)
             });
-            let whys = [0, 1].map(|side: usize| match (is_silent(cells[side]), damaged[side]) {
-                (true, _) => Some(cells[side].why_silent().to_owned()),
-                (false, 0) => None,
-                (false, damaged) => Some(format!("{damaged} messages came damaged")),
+            let whys = [0, 1].map(|side: usize| {
+                let part = unmeasured[side].iter().find(|part| part.payload_bytes == a.payload_bytes);
+                match (is_silent(cells[side]), part.filter(|part| part.is_partial), damaged[side]) {
+                    (true, _, _) => Some(cells[side].why_silent().to_owned()),
+                    (false, Some(part), _) => Some(part.to_string()),
+                    (false, None, 0) => None,
+                    (false, None, damaged) => Some(format!("{damaged} messages came damaged")),
+                }
             });
             if whys == [None, None] {
                 self.pairs.push(Pair { round, first, cells });

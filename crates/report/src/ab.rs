@@ -224,6 +224,7 @@ mod tests {
     use tripmeter_analysis::pairs::judged;
     use tripmeter_model::figure::Figure;
     use tripmeter_model::metric::Stream;
+    use tripmeter_model::pace::OfferedLoad;
     use tripmeter_stats::change::Control;
     use tripmeter_stats::power::Layout;
 
@@ -413,6 +414,19 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         assert!(text.contains(&loud), "{text}");
         assert!(text.contains(" at 1k, round 5: no message was answered or arrived; the verdicts"), "{text}");
         assert!(text.contains(" at 64k: 3 lost\n"), "{text}");
+    }
+
+    /// A load or a topic that was left without a message is no verdict on its payload.
+    #[test]
+    fn what_was_measured_in_part_is_left_out_with_a_note() {
+        let mut manifest = manifest();
+        manifest.plan.sub_experiments[0].workload.loads = [1.0, 2.0].map(|hz| OfferedLoad::Rate { hz }).to_vec();
+        manifest.sub_experiments.iter_mut().filter(|one| one.name == "a").for_each(|one| {
+            one.cells[1].cut_short = Some("time cap: 1 of 2 offered loads".into());
+        });
+        let found = Pairs::of(&manifest, ["a", "b"]);
+        assert!(found.pairs.is_empty() && found.failures.iter().all(|one| one.side == 0), "{:?}", found.failures);
+        assert!(found.failures.iter().any(|one| one.why.contains("not every offered load was measured")));
     }
 
     #[test]

@@ -280,6 +280,9 @@ mod tests {
         for sub in &mut shared.plan.sub_experiments {
             sub.wait = Wait::Poll;
         }
+        let results = [crate::NamedResults { name: "r", manifest: &shared }];
+        let gauges = crate::export::openmetrics(&results);
+        assert!(!gauges.contains("sub_experiment=") && gauges.contains("tripmeter_run_info"), "{gauges}");
         shared.plan.rounds = 1;
         let text = said(screen(&shared, false));
         assert!(!text.contains("fastest") && !text.contains("--rounds"), "more rounds would not help: {text}");

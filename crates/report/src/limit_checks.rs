@@ -97,13 +97,16 @@ fn verdict(check: &ResultsCheck, strict: bool) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
-    use tripmeter_analysis::comparison::{ByThreshold, ThresholdOutcome};
+    use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ThresholdOutcome};
     use tripmeter_analysis::{JudgedResults, Selection};
     use tripmeter_model::address::FigureAddress;
     use tripmeter_model::figure::{Figure, Statistic};
     use tripmeter_model::manifest::{Manifest, RunStatus};
     use tripmeter_model::metric::Stream;
     use tripmeter_model::pace::OfferedLoad;
+    use tripmeter_stats::change::Control;
+    use tripmeter_stats::power::Layout;
+    use tripmeter_stats::runs::Question;
 
     fn limit(figure: Figure, statistic: Statistic, limit: f64) -> Limit {
         let address = FigureAddress {
@@ -196,6 +199,23 @@ not checked: 1 sub-experiment without limits: new
         (ResultsCheck::new(&FigureLimits { rows }, &results), compared)
     }
 
+    /// Reasons to fail by ranks, and what a history leaves out.
+    fn by_runs(change: impl Fn(&mut Manifest)) -> (String, String) {
+        let mut manifest = fixture::manifest();
+        manifest.plan.rounds = 8;
+        fixture::add(&mut manifest, "uds", "uds/datagram", &[1024]);
+        for round in 1..=8 {
+            fixture::result(&mut manifest, "uds", round, &[(1024, 1000.0)]);
+        }
+        let reference = JudgedResults { manifest: manifest.clone(), allows_damage: false };
+        change(&mut manifest);
+        let results = JudgedResults { manifest, allows_damage: false };
+        let question = Question { layout: Layout::Independent, margin: 0.1, control: Control::Fdr(0.05), power: 0.8 };
+        let made = ByRuns::new([&reference, &results], &Selection::default(), question).unwrap();
+        assert_eq!(made.passed(false), made.missed.is_empty());
+        (made.missed.join("; "), results.left_out().join("; "))
+    }
+
     const P99: (Figure, Statistic) = (Figure::RttHalf, Statistic::P99);
     const RATE: (Figure, Statistic) = (Figure::AchievedRate, Statistic::Value);
 
@@ -227,6 +247,9 @@ not checked: 1 sub-experiment without limits: new
             manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 1 of 2 offered loads".into());
         };
         fails(&[P99], partial, "not every offered load was measured at 1k: time cap: 1 of 2 offered loads");
+        let (missed, left_out) = by_runs(partial);
+        let whys = [&missed, &left_out];
+        assert!(whys.iter().all(|why| why.contains("not every offered load was measured at 1k")), "{whys:?}");
         let miss = |manifest: &mut Manifest| fixture::trial_of(manifest, 0).rate_missed = true;
         fails(&[P99], miss, "RATE MISSED at 1k closed");
         let named = |limited: &[_], change: fn(&mut Manifest), why: &str| {
