@@ -230,7 +230,7 @@ impl<'a> Ranking<'a> {
         };
         let number = |value: Value| Cell::Number { value: value.value, interval: value.interval, mark: "" };
         let ratio = match self.ratio(one, &self.judged[0]) {
-            _ if place == 0 => Cell::NOTHING,
+            _ if place == 0 || one.standing() == Standing::NotRanked => Cell::NOTHING,
             Some(ratio) => Cell::Ratio { value: ratio.value, interval: ratio.interval },
             None => Cell::Missing(Missing::NotMeasured),
         };
@@ -318,7 +318,9 @@ impl<'a> Ranking<'a> {
 
     /// That there are too few rounds to rank, and to know figures that are held against limits.
     fn too_few_rounds(&self) -> Option<String> {
-        let rounds = self.judged.iter().map(|one| one.value.rounds).min()?;
+        // Where nothing is ranked, more rounds would not help.
+        let ranked = self.judged.iter().filter(|one| one.standing() != Standing::NotRanked);
+        let rounds = ranked.map(|one| one.value.rounds).min()?;
         let (needed, needed_by_ratios) = (fewest_pairs(ALPHA) as usize, fewest_pairs(self.level) as usize);
         let has = counted(rounds, "round");
         if rounds < needed {

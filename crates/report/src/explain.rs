@@ -7,6 +7,7 @@ use crate::number::{signed, significant};
 use crate::plots::Chart;
 use crate::plots::chart::{Stack, X, Y};
 use tripmeter_analysis::Row;
+use tripmeter_model::Wait;
 use tripmeter_model::explain::{ExplainedTransport, ExplainedWait, Explanation, MessageCost, Parts, SystemCall};
 use tripmeter_model::payload::display_size;
 
@@ -82,6 +83,15 @@ struct BarRow<'a> {
 impl BarRow<'_> {
     fn name(&self) -> String {
         name(self.transport, self.wait)
+    }
+
+    /// True if it was measured how long waking up takes, or if nothing sleeps.
+    fn is_wakeup_known(&self) -> bool {
+        match self.wait.wait {
+            Wait::Poll => true,
+            Wait::Block => self.transport.block_over_poll_ns.is_some(),
+            Wait::Callback => false,
+        }
     }
 }
 
@@ -184,7 +194,8 @@ fn parts_table(rows: &[BarRow<'_>]) -> Table {
     columns.extend(PARTS.into_iter().map(|(id, title, _, _, help)| times(id, title, help)));
     columns.push(times("total_ns", "sum", "mean of the middle fifth of the traced round trips"));
     let row = |row: &BarRow<'_>| {
-        let values = PARTS.iter().map(|(.., value, _)| Some(value(row.parts)));
+        let is_known = |id: &str| id != "wakeup_ns" || row.is_wakeup_known();
+        let values = PARTS.iter().map(|(id, .., value, _)| is_known(id).then(|| value(row.parts)));
         line(&row.name(), values.chain([Some(row.parts.total_ns)]))
     };
     Table::new(String::new(), columns, rows.iter().map(row).collect()).within(80)
@@ -360,7 +371,6 @@ fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
 mod tests {
     use super::*;
     use crate::render::Text;
-    use tripmeter_model::Wait;
 
     fn waiting(wait: Wait, scale: f64) -> ExplainedWait {
         let parts = Parts {

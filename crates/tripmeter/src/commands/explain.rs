@@ -102,6 +102,12 @@ fn note_shared_cpus(transport: &mut ExplainedTransport, plan: &Plan) {
     let polls = plan.sub_experiments.iter().filter(is_of).find(|sub| plan.polls_on_shared_cpu(sub));
     if let Some(why) = polls.and_then(|sub| plan.shared_cpus(sub)) {
         transport.notes.push(format!("{} under poll: {why}", transport.transport));
+        return;
+    }
+    let would = |sub: &SubExperiment| plan.polls_on_shared_cpu(&SubExperiment { wait: Wait::Poll, ..sub.clone() });
+    if plan.sub_experiments.iter().find(is_of).is_some_and(would) {
+        let text = "no pass under poll, as leader and follower share a CPU; so there is no wake-up and no block-poll";
+        transport.notes.push(format!("{}: {text}", transport.transport));
     }
 }
 
