@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A small experiment: two payloads of one transport, with a wait that works on one CPU.
-const SMALL: [&str; 7] = ["--no-floor", "--payloads", "16,64", "-n", "200", "--wait", "block"];
+// Damage of a discarded attempt counts, too, so there is one.
+const SMALL: [&str; 9] = ["--no-floor", "--payloads", "16,64", "-n", "200", "--wait", "block", "--attempts", "1"];
 const NAME: &str = "uds_datagram_block";
 const LIMITS: &str = "sub_experiment,payload_bytes,offered_load,stream,figure,statistic,limit\n";
 
@@ -34,7 +35,7 @@ fn runs_are_continued_after_a_kill_and_an_interruption() {
     let slow = "floor = false\n[[sub_experiment]]\ntransport = \"inmem?stall=4200:2s\"\n";
     fs::write(place.path().join("slow.toml"), slow).unwrap();
     let fixed = ["limits", "--runs", "8", "--of", "slow.toml", "--loss-timeout", "15"];
-    let words = [&fixed[..], &["--attempts", "1"], &SMALL[1..]].concat();
+    let words = [&fixed[..], &SMALL[1..]].concat();
     let runs = place.path().join("limits_runs");
     let under_way =
         || (1..=8_u32).find(|run| runs.join(format!("run-{run:04}.unfinished/manifest.json")).exists()).unwrap_or(0);
