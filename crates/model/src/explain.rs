@@ -119,7 +119,8 @@ pub struct Parts {
     pub way_ns: f64,
     /// In that receive call; under `block` with the wake-up, as far as that is not in `wakeup_ns`.
     pub receive_ns: f64,
-    /// Extra time of transit and receive under `block` compared with `poll`, at most `block_over_poll_ns`; 0 if that is absent.
+    /// Extra time of transit and receive under `block` compared with `poll`, at most `block_over_poll_ns`; 0 if that is
+    /// absent.
     pub wakeup_ns: f64,
     /// In Tripmeter's own code, which checks messages and turns around, and in the transport's release of a message.
     pub own_ns: f64,

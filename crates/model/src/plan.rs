@@ -292,8 +292,8 @@ impl Plan {
         if let Some((threads, cpus)) = self.more_threads_than_cpus(plan).filter(|_| polls) {
             let on = if cpus == 1 { "one CPU".to_owned() } else { format!("{cpus} CPUs") };
             return Some(format!(
-                "{threads} of its threads share {on} and poll, so its times and rates are of scheduler time slices and are not \
-                 ranked; use --wait block or callback, or more CPUs (--cpus)"
+                "{threads} of its threads share {on} and poll, so its times and rates are of scheduler time \
+                 slices and are not ranked; use --wait block or callback, or more CPUs (--cpus)"
             ));
         }
         let takes_turns = plan.workload.is_fan_out() && self.shares_cpus(&plan.follower_cpus);
@@ -314,8 +314,8 @@ impl Plan {
         };
         Some(match polls {
             true => format!(
-                "{who} and poll, so its times and rates are of scheduler time slices and are not ranked; use --wait block or \
-                 callback, or a CPU for each (--leader-cpu, --follower-cpu)"
+                "{who} and poll, so its times and rates are of scheduler time slices and are not ranked; use --wait \
+                 block or callback, or a CPU for each (--leader-cpu, --follower-cpu)"
             ),
             false => format!("{who}, which adds to their latency"),
         })

@@ -15,8 +15,8 @@ use tripmeter_model::manifest::{Manifest, RunStatus};
 pub const INTERVALS: &str = "below figures: 95 % intervals of the median over rounds, or within the only round (runs \
                              differ by more: --rounds). n too small: fewer than 6 rounds, or too few samples for a \
                              two-sided interval (p50 needs 6, p90 36, p99 368, p99.9 3688, p99.99 36887). Losses: \
-                             smallest to largest share of a round, in per cent of the messages sent; for one round, or without a \
-                             loss, Clopper-Pearson as if messages were lost independently.";
+                             smallest to largest share of a round, in per cent of the messages sent; for one round, or \
+                             without a loss, Clopper-Pearson as if messages were lost independently.";
 
 /// All figures: one line per sub-experiment and payload, grouped by payload, with the ratio to the floor. Then failures, and
 /// the meaning of the columns.

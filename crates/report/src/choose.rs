@@ -325,8 +325,8 @@ impl<'a> Ranking<'a> {
         let has = counted(rounds, "round");
         if rounds < needed {
             return Some(format!(
-                "{has}: too few for confidence intervals, so the answer may change if you repeat it; use --rounds {needed} \
-                 or more"
+                "{has}: too few for confidence intervals, so the answer may change if you repeat it; use --rounds \
+                 {needed} or more"
             ));
         }
         (rounds < needed_by_ratios).then(|| {
