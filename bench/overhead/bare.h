@@ -247,7 +247,7 @@ static double median_within_step(const uint64_t *sorted, uint64_t count)
 }
 
 static void print_result(const struct options *options, uint64_t *samples, double ns_per_tick,
-                         const double *handover_ns)
+                         const double *core_to_core_ns)
 {
     uint64_t n = options->samples, sum = 0;
     for (uint64_t i = 0; i < n; i++)
@@ -256,10 +256,10 @@ static void print_result(const struct options *options, uint64_t *samples, doubl
 #define NS(x) ((double)(x) * ns_per_tick)
     printf("{\"system\":\"%s\",\"wait\":\"%s\",\"payload_bytes\":%zu,\"samples\":%llu,"
            "\"rtt_ns\":{\"min\":%.1f,\"p50\":%.1f,\"p50_within_step\":%.1f,\"p99\":%.1f,\"mean\":%.1f},"
-           "\"handover_ns\":{\"before\":%.1f,\"after\":%.1f}}\n",
+           "\"core_to_core_ns\":{\"before\":%.1f,\"after\":%.1f}}\n",
            SYSTEM_NAME, options->block ? "block" : "poll", options->payload, (unsigned long long)n,
            NS(samples[0]), NS(samples[n / 2]), NS(median_within_step(samples, n)), NS(samples[n * 99 / 100]),
-           NS(sum) / (double)n, handover_ns[0], handover_ns[1]);
+           NS(sum) / (double)n, core_to_core_ns[0], core_to_core_ns[1]);
 #undef NS
 }
 
@@ -295,23 +295,23 @@ static void run_leader(struct tie *tie, const struct options *options, struct pr
 {
     uint64_t trips = options->warm_up + options->samples;
     uint64_t *samples = (uint64_t *)private_memory(trips * sizeof *samples);
-    uint64_t handover_ticks[2];
+    uint64_t core_to_core_ticks[2];
     alarm(options->timeout_s);
     pin(options->leader_cpu);
     tie_join(tie, options, 1);
     lock_memory();
     uint64_t start_ns = monotonic_ns(), start_ticks = ticks();
     await_follower(probe);
-    handover_ticks[0] = probe_lead(probe);
+    core_to_core_ticks[0] = probe_lead(probe);
     lead(tie, samples, trips);
     await_follower(probe);
-    handover_ticks[1] = probe_lead(probe);
+    core_to_core_ticks[1] = probe_lead(probe);
     while (monotonic_ns() - start_ns < 50000000) {
     }
     uint64_t elapsed_ns = monotonic_ns() - start_ns;
     double ns_per_tick = (double)elapsed_ns / (double)(ticks() - start_ticks);
-    double handover_ns[2] = {(double)handover_ticks[0] * ns_per_tick, (double)handover_ticks[1] * ns_per_tick};
-    print_result(options, samples + options->warm_up, ns_per_tick, handover_ns);
+    double core_to_core_ns[2] = {(double)core_to_core_ticks[0] * ns_per_tick, (double)core_to_core_ticks[1] * ns_per_tick};
+    print_result(options, samples + options->warm_up, ns_per_tick, core_to_core_ns);
 }
 
 static int bare_main(struct tie *tie, int count, char **words)
