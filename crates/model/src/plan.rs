@@ -303,10 +303,14 @@ impl Plan {
         let mut cpus = plan.follower_cpus.clone();
         cpus.sort_unstable();
         cpus.dedup();
-        let with_leader = self.leader_cpu.is_some_and(|leader| cpus.contains(&leader));
         let numbers = |cpus: &[usize]| cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-        let (plural, leader) =
-            (if cpus.len() > 1 { "s" } else { "" }, if with_leader { ", one with the leader" } else { "" });
+        let plural = if cpus.len() > 1 { "s" } else { "" };
+        let with_leader = self.leader_cpu.filter(|leader| cpus.contains(leader));
+        let leader = match with_leader {
+            Some(_) if cpus.len() == 1 => " with the leader".to_owned(),
+            Some(cpu) => format!(" ({cpu} with the leader)"),
+            None => String::new(),
+        };
         let who = match (plan.follower_cpus.len(), self.leader_cpu.or(self.cpus.first().copied())) {
             (0, Some(cpu)) => format!("leader and follower share CPU {cpu}"),
             (0, None) => "leader and follower share a CPU".to_owned(),

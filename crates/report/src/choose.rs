@@ -55,7 +55,7 @@ pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
     let planned = || manifest.plan.sub_experiments.first()?.payloads.first().copied();
     let payload = rows.first().map(|row| row.payload_bytes).or_else(planned).unwrap_or(0);
     let mut judged: Vec<JudgedTransport<'_>> =
-        panel.compared().filter_map(|curve| JudgedTransport::new(&side, curve, payload, wish)).collect();
+        panel.besides_floor().filter_map(|curve| JudgedTransport::new(&side, curve, payload, wish)).collect();
     judged.sort_by(|a, b| a.standing().cmp(&b.standing()).then(a.value.value.total_cmp(&b.value.value)));
     for group in judged.chunk_by_mut(|a, b| a.standing() == b.standing()) {
         lead(group, |one, first| ratio(&ratios(one, first, payload, wish)?, ALPHA));

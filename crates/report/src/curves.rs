@@ -4,7 +4,7 @@ use crate::FLOOR;
 use crate::document::Digits;
 use crate::labels::{Distinctions, LabelledLine};
 use crate::measured::MeasuredSide;
-use crate::merged::{Disqualified, Merged};
+use crate::merged::{Disqualified, MISSED, Merged};
 use crate::pairs::JudgedPairs;
 use crate::plots::chart::{BLACK, Line, Look, Stroke};
 use crate::values::{Value, compare, lead, listed, name, unit};
@@ -198,14 +198,24 @@ impl<'a> Panel<'a> {
         others > 0 && ranked().any(|curve| curve.is_floor() && (others > 1 || curve.merged().planned.added_as_floor))
     }
 
-    /// The curves that sentences compare.
-    pub fn compared(&self) -> impl Iterator<Item = &Curve<'a>> {
+    /// The curves without a floor that was measured beside others.
+    pub fn besides_floor(&self) -> impl Iterator<Item = &Curve<'a>> {
         let leaves_out_floor = self.leaves_out_floor();
         self.curves.iter().filter(move |curve| !(leaves_out_floor && curve.is_floor()))
     }
 
-    /// Compared curves that may have a value at a payload.
-    fn compared_at(&self, payload_bytes: u64) -> impl Iterator<Item = &Curve<'a>> {
+    /// The curves that sentences compare: those whose figures are of their transport, without the floor.
+    pub fn compared(&self) -> impl Iterator<Item = &Curve<'a>> {
+        self.besides_floor().filter(|curve| curve.merged().disqualified().is_none())
+    }
+
+    /// The sentence below a chart; empty where there is nothing to compare.
+    pub fn reading(&self, told: Option<String>) -> Option<String> {
+        told.or_else(|| self.compared().next().is_none().then(String::new))
+    }
+
+    /// As [`Self::besides_floor`], those that may have a value at a payload.
+    fn besides_floor_at(&self, payload_bytes: u64) -> impl Iterator<Item = &Curve<'a>> {
         let leaves_out_floor = self.leaves_out_floor();
         let places = self.at.get(&payload_bytes).map_or(&[][..], Vec::as_slice);
         places.iter().map(|place| &self.curves[*place]).filter(move |curve| !(leaves_out_floor && curve.is_floor()))
@@ -297,8 +307,11 @@ impl<'a> Panel<'a> {
             Some(curve.folder) == last && is_lowest && curve.counts(payload_bytes)
         };
         let value = |curve: &'_ Curve<'a>| curve.value(payload_bytes, self.statistic());
-        let mut all: Vec<(&Curve<'a>, Value)> =
-            self.compared_at(payload_bytes).filter(counts).filter_map(|curve| Some((curve, value(curve)?))).collect();
+        let mut all: Vec<(&Curve<'a>, Value)> = self
+            .besides_floor_at(payload_bytes)
+            .filter(counts)
+            .filter_map(|curve| Some((curve, value(curve)?)))
+            .collect();
         all.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
         if self.figure.better() == Better::Higher {
             all.reverse();
@@ -315,9 +328,9 @@ impl<'a> Panel<'a> {
                 && !curve.merged().planned.added_as_floor
                 && curve.value(payload_bytes, self.statistic()).is_some()
         };
-        let named = |is: fn(&Curve<'_>, u64) -> bool| {
+        let named = |is: &dyn Fn(&Curve<'_>, u64) -> bool| {
             let mut names: Vec<&str> = self
-                .compared_at(payload_bytes)
+                .besides_floor_at(payload_bytes)
                 .filter(is_meant)
                 .filter(|one| is(one, payload_bytes))
                 .map(|one| &*one.label)
@@ -325,12 +338,10 @@ impl<'a> Panel<'a> {
             names.dedup();
             names
         };
-        let missed = named(|curve, payload| curve.side.metrics.is_rate_missed(curve.row(payload)));
-        let failed = named(|curve, _| curve.merged().disqualified() == Some(Disqualified::PathProofFailed));
-        let polled = named(|curve, _| curve.merged().disqualified() == Some(Disqualified::PolledOnSharedCpu));
-        let reasons =
-            [(missed, "missed the rate"), (failed, "failed the path proof"), (polled, "polled on a shared CPU")];
-        let reasons = reasons.into_iter().filter(|(names, _)| !names.is_empty());
+        let missed = named(&|curve, payload| curve.side.metrics.is_rate_missed(curve.row(payload)));
+        let unfit =
+            Disqualified::ALL.map(|(why, is)| (named(&|curve, _| curve.merged().disqualified() == Some(is)), why));
+        let reasons = [(missed, "missed the rate")].into_iter().chain(unfit).filter(|(names, _)| !names.is_empty());
         let parts: Vec<String> = reasons.map(|(names, why)| format!("{}, which {why}", listed(&names))).collect();
         (!parts.is_empty()).then(|| format!("not ranked: {}", parts.join("; ")))
     }
@@ -341,33 +352,31 @@ impl<'a> Panel<'a> {
             return self.curves.iter().collect();
         }
         let first = self.payloads.first().copied().unwrap_or(0);
-        let mut values: Vec<(f64, &Curve<'a>)> = self
-            .curves
-            .iter()
-            .map(|curve| {
-                let value = curve.value(first, self.statistic()).map_or(f64::INFINITY, |value| value.value);
-                (
-                    if curve.is_floor() {
-                        0.0
-                    } else if self.figure.better() == Better::Higher {
-                        -value
-                    } else {
-                        value
-                    },
-                    curve,
-                )
-            })
-            .collect();
-        values.sort_by(|a, b| a.0.total_cmp(&b.0));
-        values.into_iter().take(MOST_LINES).map(|(_, curve)| curve).collect()
+        let place = |curve: &Curve<'a>| {
+            let value = curve.value(first, self.statistic()).map_or(f64::INFINITY, |value| value.value);
+            let value = if self.figure.better() == Better::Higher { -value } else { value };
+            let is_unfit = curve.merged().disqualified().is_some();
+            if curve.is_floor() { (false, f64::NEG_INFINITY) } else { (is_unfit, value) }
+        };
+        let mut places: Vec<((bool, f64), &Curve<'a>)> =
+            self.curves.iter().map(|curve| (place(curve), curve)).collect();
+        places.sort_by(|((a_unfit, a), _), ((b_unfit, b), _)| a_unfit.cmp(b_unfit).then(a.total_cmp(b)));
+        places.into_iter().take(MOST_LINES).map(|(_, curve)| curve).collect()
     }
 
-    /// A note if not all curves are drawn.
-    pub fn left_out(&self) -> Vec<String> {
+    /// Notes below a chart: that not all curves are drawn, and which ones are not compared.
+    pub fn notes(&self) -> Vec<String> {
         let (all, drawn) = (self.curves.len(), self.drawn().len());
         let at = self.at(self.payloads.first().copied().unwrap_or(0));
         let note = || format!("The chart shows the best {drawn} of {all} {at}; the table shows all.");
-        (drawn < all).then(note).into_iter().collect()
+        let mark = |(why, is): (&str, Disqualified)| {
+            let drawn = self.drawn().into_iter().filter(|curve| curve.merged().disqualified() == Some(is));
+            let mut names: Vec<&str> = drawn.map(|curve| &*curve.label).collect();
+            names.dedup();
+            (!names.is_empty()).then(|| format!("{MISSED} {why}, not compared: {}.", listed(&names)))
+        };
+        let marks = Disqualified::ALL.into_iter().filter_map(mark);
+        (drawn < all).then(note).into_iter().chain(marks).collect()
     }
 
     /// Subtitle of a chart: its figure, rounds, and intervals.
@@ -431,9 +440,10 @@ impl Curve<'_> {
 
     /// How it looks, the floor black and strong, and what it is called.
     pub fn drawn(&self) -> (Look, String) {
+        let mark = if self.merged().disqualified().is_some() { MISSED } else { "" };
         match self.is_floor() {
-            true => (Look { color: Some(BLACK), strong: true, ..self.look }, format!("{} (floor)", self.label)),
-            false => (self.look, self.label.clone()),
+            true => (Look { color: Some(BLACK), strong: true, ..self.look }, format!("{}{mark} (floor)", self.label)),
+            false => (self.look, format!("{}{mark}", self.label)),
         }
     }
 

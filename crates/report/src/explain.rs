@@ -1,7 +1,7 @@
 //! Where the time of a message goes: parts as stacked bars, what they are made of, and what could not be seen.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
-use crate::merged::MISSED;
+use crate::merged::{MISSED, POLLS_HELP};
 use crate::notes::NO_KERNEL_TIME;
 use crate::number::{signed, significant};
 use crate::plots::Chart;
@@ -309,6 +309,9 @@ fn system_calls_table(explanation: &Explanation) -> Table {
 fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
     let note = |severity, kind, text| Note::new(severity, kind, None, text);
     let mut notes = Vec::new();
+    if explanation.transports.iter().flat_map(|one| &one.waits).any(|wait| wait.polls_on_shared_cpu) {
+        notes.push(note(Severity::Warning, "shared CPU", POLLS_HELP.to_owned()));
+    }
     for one in &explanation.transports {
         notes.extend(one.missing.iter().map(|why| note(Severity::Error, "missing", format!("not measured: {why}"))));
         notes.extend(one.notes.iter().map(|what| note(Severity::Warning, "to be known", what.clone())));

@@ -25,6 +25,12 @@ pub enum Disqualified {
     PolledOnSharedCpu,
 }
 
+impl Disqualified {
+    /// All of them, each with what the transport did.
+    pub const ALL: [(&'static str, Self); 2] =
+        [("failed the path proof", Self::PathProofFailed), ("polled on a shared CPU", Self::PolledOnSharedCpu)];
+}
+
 impl<'a> Merged<'a> {
     /// Every sub-experiment, in the order of the plan.
     pub fn of(manifest: &'a Manifest) -> Vec<Self> {
@@ -190,6 +196,9 @@ pub fn incomplete<'a>(subs: impl Iterator<Item = &'a Merged<'a>> + Clone) -> Opt
 
 /// A mark where figures are of something else: the rate was missed, the path proof failed, or both sides polled on one CPU.
 pub const MISSED: &str = "!";
+
+/// The legend of [`MISSED`] behind a way to wait.
+pub const POLLS_HELP: &str = "! it polled on a shared CPU: times and rates are of scheduler time slices";
 
 /// A mark where the core-to-core probe changed.
 pub const CHANGED: &str = "~";

@@ -480,7 +480,7 @@ fn several_followers_are_planned_where_the_transport_reaches_them() {
     let polling = several("wait = 'poll'\nfollower_cpu = 0\nleader_cpu = 0\n").unwrap();
     let one = &polling.sub_experiments[0];
     assert_eq!((one.wait, one.follower_cpus.as_slice()), (Wait::Poll, [0, 0, 0].as_slice()));
-    assert!(polling.shared_cpus(one).unwrap().contains("one with the leader"));
+    assert!(polling.shared_cpus(one).unwrap().contains("3 followers share CPU 0 with the leader and poll"));
     let text = serde_json::to_string(&plan_of(&of(&["shm"]), Unavailable::LeaveOut, reaching()).unwrap()).unwrap();
     assert!(!text.contains("\"followers\"") && !text.contains("follower_cpus"), "{text}");
 }

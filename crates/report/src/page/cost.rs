@@ -48,12 +48,12 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     Some(Chart {
         name: format!("{}_cost_{}", panel.name(), panel.key(payload)),
         title: format!("What does speed cost {}?", panel.at(payload)),
-        reading: reading(panel, payload)?,
+        reading: panel.reading(reading(panel, payload))?,
         subtitle: panel.subtitle(&["CPU time of all processes, user and system"], &lines),
         x: X::Numbers { label: "CPU time per message [µs]".to_owned(), log: true, whole: false },
         y: Y { label: panel.axis(), log: true, ..Y::default() },
         lines,
-        notes: is_polling.then_some(note).into_iter().chain(panel.left_out()).collect(),
+        notes: is_polling.then_some(note).into_iter().chain(panel.notes()).collect(),
         ..Chart::default()
     })
 }

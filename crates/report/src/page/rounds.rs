@@ -23,7 +23,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     Some(Chart {
         name: format!("{}_rounds_{}", panel.name(), panel.key(payload)),
         title: format!("Do rounds agree {}?", panel.at(payload)),
-        reading: reading(panel, payload)?,
+        reading: panel.reading(reading(panel, payload))?,
         subtitle: format!(
             "{} · each point is one round, as its difference from the median of all rounds",
             panel.figure.help()
@@ -31,7 +31,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
         x: X::Numbers { label: "Round".to_owned(), log: false, whole: true },
         y: Y { label: format!("{} from its median [%]", panel.name()), ..Y::default() },
         lines: panel.drawn().iter().filter_map(line).collect(),
-        notes: panel.left_out(),
+        notes: panel.notes(),
         ..Chart::default()
     })
 }

@@ -32,7 +32,7 @@ fn lines(panel: &Panel<'_>, ends: [u64; 2]) -> Option<Chart> {
     let is_rate = panel.figure.better() == Better::Higher;
     let mut lines: Vec<Line> = panel.drawn().iter().map(line).collect();
     let copies = copy::lines(panel, &lines);
-    let notes = panel.left_out().into_iter().chain(copy::notes(panel, &copies)).collect();
+    let notes = panel.notes().into_iter().chain(copy::notes(panel, &copies)).collect();
     let subtitle = panel.subtitle(&[], &lines);
     lines.extend(copies);
     Some(Chart {
@@ -40,7 +40,7 @@ fn lines(panel: &Panel<'_>, ends: [u64; 2]) -> Option<Chart> {
         title: if is_rate { "How does the rate change with size?" } else { "How does latency grow with size?" }
             .to_owned(),
         subtitle,
-        reading: reading(panel, ends)?,
+        reading: panel.reading(reading(panel, ends))?,
         x: X::Numbers { label: "Payload [bytes]".to_owned(), log: true, whole: true },
         y: Y { label: panel.axis(), log: true, ..Y::default() },
         lines,
@@ -120,7 +120,7 @@ fn columns(panel: &Panel<'_>) -> Option<Chart> {
         x: X::Categories { label: String::new(), names: values.into_iter().map(|(name, _)| name).collect() },
         y: Y { label: panel.axis() + if log { ", logarithmic" } else { "" }, log, from_zero: true, ..Y::default() },
         stacks: vec![part],
-        notes: panel.left_out(),
+        notes: panel.notes(),
         ..Chart::default()
     })
 }

@@ -44,7 +44,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
         x: X::Percentiles { label: "Percentile".to_owned() },
         y: Y { label: panel.axis().replace("Median of ", ""), log: true, ..Y::default() },
         lines,
-        notes: panel.left_out(),
+        notes: panel.notes(),
         ..Chart::default()
     })
 }

@@ -6,7 +6,6 @@ use crate::plots::narrow_tests::assert_legible;
 use crate::render::Text;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use tripmeter_model::Pattern;
 use tripmeter_model::audit::Audit;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::limits::{FigureLimits, Limit};
@@ -15,6 +14,7 @@ use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::series::{Series, Trend, WarmUp};
 use tripmeter_model::workload::Workload;
+use tripmeter_model::{Pattern, Wait};
 
 mod parts;
 
@@ -169,6 +169,40 @@ fn what_failed_is_no_answer_and_not_believed() {
     assert!(text.contains("PATH PROOF FAILED: uds") && text.contains("mq at 1k: 110 lost"), "{text}");
     let loss = chart(&document, "loss");
     assert!(loss.reading.starts_with("mq lost most: 0.125 % at 1k"), "{}", loss.reading);
+}
+
+/// Whatever a chart draws, its sentence compares only figures of the transports themselves.
+#[test]
+fn what_is_not_ranked_is_marked_and_compared_by_no_sentence() {
+    let mut manifest = rounds(&[("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW), ("tcp", "tcp/nodelay", &LIKE_A)]);
+    manifest.plan.follower_cpu = manifest.plan.leader_cpu;
+    for sub in manifest.plan.sub_experiments.iter_mut().skip(1) {
+        sub.wait = Wait::Block;
+    }
+    for result in &mut manifest.sub_experiments {
+        fixture::put_costs(&mut result.cells[0].trials[0]);
+    }
+    let document = page_of_one(&manifest);
+    let names: Vec<&str> = document.charts().map(|chart| chart.name.as_str()).collect();
+    for kind in ["by_payload", "percentiles", "rounds", "cost"] {
+        assert!(names.iter().any(|name| name.contains(kind)), "{names:?}");
+    }
+    for chart in document.charts() {
+        assert!(!chart.reading.contains("uds/stream") && !chart.reading.is_empty(), "{}", chart.reading);
+        assert!(chart.lines.iter().any(|line| line.name == "uds/stream, poll!"), "{}", chart.name);
+        assert!(
+            chart.notes.iter().any(|note| note == "! polled on a shared CPU, not compared: uds/stream, poll."),
+            "{:?}",
+            chart.notes
+        );
+    }
+    for sub in &mut manifest.plan.sub_experiments {
+        sub.wait = Wait::Poll;
+    }
+    let document = page_of_one(&manifest);
+    let still: Vec<&str> = document.charts().map(|chart| chart.name.as_str()).collect();
+    assert_eq!(still, names, "nothing to compare, but all is drawn");
+    assert!(document.charts().all(|chart| chart.reading.is_empty()), "{}", readings(&document));
 }
 
 /// Marks of the table are part of the sentence on how far it can be believed.

@@ -3,6 +3,7 @@
 use super::description::CellColumn;
 use super::row::{TableLine, TableRow, TimedLine};
 use crate::document::{Cell, Column, Digits};
+use crate::merged::POLLS_HELP;
 use crate::notes::{PROOF_HELP, proof};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Process;
@@ -18,7 +19,6 @@ pub const TRIP_CHARS: usize = 20;
 
 const SEVERAL_HELP: &str = "with several followers, response and service end when the last has the message; service to \
                             i ends at follower i (the first 16)";
-const POLLS_HELP: &str = "! it polled on a shared CPU: times and rates are of scheduler time slices";
 pub const WAIT_HELP: &str = "how both sides wait";
 pub const TOUCH_HELP: &str = "none = only our 16-byte header, header = the first cache line, full = every byte";
 pub const SAMPLES_HELP: &str = "samples; *: fewer than planned, or messages came damaged";
