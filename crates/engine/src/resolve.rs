@@ -20,7 +20,6 @@ mod workload;
 pub use check::{OutOfBounds, check_plan, check_rounds};
 pub use defaults::MOST_ATTEMPTS;
 pub use error::{PlanError, Problem};
-pub use planner::Unavailable;
 pub use publish::fits_recording;
 pub use topics::of_topics;
 
@@ -47,14 +46,9 @@ use tripmeter_model::transport::Selector;
 ///
 /// # Errors
 /// The first problem: what, where, value against limit, fix.
-pub fn resolve(
-    experiment: &Experiment,
-    source: &str,
-    unavailable: Unavailable,
-    registry: &Registry,
-) -> Result<Plan, PlanError> {
+pub fn resolve(experiment: &Experiment, source: &str, registry: &Registry) -> Result<Plan, PlanError> {
     let machine = Machine::this().map_err(PlanError::anywhere)?;
-    resolve_on(&machine, experiment, source, unavailable, registry)
+    resolve_on(&machine, experiment, source, registry)
 }
 
 /// CPUs of leader and follower by default; any two if the machine does not show its cores.
@@ -70,7 +64,6 @@ fn resolve_on(
     machine: &Machine,
     experiment: &Experiment,
     source: &str,
-    unavailable: Unavailable,
     registry: &Registry,
 ) -> Result<Plan, PlanError> {
     let mut plan = frame(machine, experiment, source).map_err(PlanError::anywhere)?;
@@ -90,7 +83,6 @@ fn resolve_on(
     let mut planner = Planner {
         machine,
         registry,
-        unavailable,
         scratch,
         run_id,
         settings,

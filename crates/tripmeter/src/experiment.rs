@@ -9,7 +9,7 @@ use std::{fs, io};
 use tripmeter_engine::os::stranger_at;
 use tripmeter_engine::parquet;
 use tripmeter_engine::registry::{Prober, Registry};
-use tripmeter_engine::resolve::{Unavailable, fits_recording, resolve};
+use tripmeter_engine::resolve::{fits_recording, resolve};
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile};
 use tripmeter_model::plan::Plan;
 use tripmeter_model::recording::{Played, Recording};
@@ -172,7 +172,6 @@ fn resolved(
     open: impl FnOnce(&Experiment) -> Result<Recording, CliError>,
 ) -> Result<(Experiment, Result<Plan, CliError>), CliError> {
     let (mut experiment, source) = flagged(args, registry)?;
-    let unavailable = if args.leaves_out_unable { Unavailable::LeaveOutUnable } else { Unavailable::LeaveOut };
     if experiment.is_recorded() {
         check_recording(&experiment)
             .map_err(|error| of_the_file(args, error, |alone| check_recording(alone).is_err()))?;
@@ -180,10 +179,10 @@ fn resolved(
         let opened = open(&experiment).map_err(|error| of_the_file(args, error, |_| true))?;
         experiment.recording = Some(opened);
     }
-    let plan = resolve(&experiment, &source, unavailable, registry).map_err(|error| {
+    let plan = resolve(&experiment, &source, registry).map_err(|error| {
         of_the_file(args, error.into(), |alone| {
             let alone = Experiment { recording: experiment.recording.clone(), ..alone.clone() };
-            resolve(&alone, "", Unavailable::LeaveOut, registry).is_err()
+            resolve(&alone, "", registry).is_err()
         })
     });
     Ok((experiment, plan))

@@ -372,8 +372,8 @@ impl Problem {
         }
     }
 
-    /// True if the cause is this machine, and not the experiment.
-    pub(super) fn is_of_this_machine(&self) -> bool {
+    /// True if the cause is the transport or this machine, so that other transports may do what is asked.
+    pub(super) fn is_of_the_transport(&self) -> bool {
         match self {
             Problem::Registry(RegistryError::Refused(error)) => error.status != Status::Invalid,
             Problem::Registry(error) => {
@@ -382,22 +382,11 @@ impl Problem {
             Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::PayloadOverLimit { .. } => true,
             Problem::RecordedOverLimit { .. } | Problem::RecordingRefused { .. } => true,
             Problem::NoRoomForLog { .. } | Problem::LogOverLimit { .. } => true,
-            // Other transports wait in other ways.
             Problem::Starves { .. } | Problem::TooFewCpus { .. } => true,
+            Problem::NoFanOut(_) | Problem::OneHost { .. } | Problem::OnePublisher { .. } => true,
+            Problem::Pattern { .. } | Problem::Wait { .. } => true,
             _ => false,
         }
-    }
-
-    /// True if other transports may be able to do it.
-    pub(super) fn is_of_the_transport(&self) -> bool {
-        matches!(
-            self,
-            Problem::NoFanOut(_)
-                | Problem::OneHost { .. }
-                | Problem::OnePublisher { .. }
-                | Problem::Pattern { .. }
-                | Problem::Wait { .. }
-        )
     }
 }
 

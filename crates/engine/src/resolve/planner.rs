@@ -9,16 +9,6 @@ use tripmeter_abi::{Description, Variant};
 use tripmeter_model::exit;
 use tripmeter_model::plan::{Plan, SubExperiment};
 
-/// Treatment of a transport that was asked for by name and cannot run here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unavailable {
-    /// Continue with the others, and name it in [`Plan::missing`].
-    LeaveOut,
-    /// As [`Unavailable::LeaveOut`], and also for transports that can never do what is asked, in a search among
-    /// transports.
-    LeaveOutUnable,
-}
-
 /// Transport that was asked for, before its checks.
 pub(super) struct Candidate<'a> {
     pub entry: &'a Entry,
@@ -34,7 +24,6 @@ pub(super) struct ResolvedSubExperiment {
 pub(super) struct Planner<'a> {
     pub machine: &'a Machine,
     pub registry: &'a Registry,
-    pub unavailable: Unavailable,
     pub scratch: &'a Path,
     pub run_id: String,
     pub settings: &'a BTreeMap<String, String>,
@@ -66,13 +55,10 @@ impl Planner<'_> {
         PlanError::anywhere(Problem::NothingLeft { lines, code })
     }
 
-    /// Leaves out a transport that cannot run, or refuses the experiment because of it.
+    /// Leaves out a transport that cannot run here or cannot do what is asked, and names it in [`Plan::missing`] if
+    /// it was asked for by name. Refuses the experiment if no transport could.
     pub fn leave_out(&mut self, transport: &str, problem: Problem, by_name: bool) -> Result<(), PlanError> {
-        let goes_on = match self.unavailable {
-            Unavailable::LeaveOut => problem.is_of_this_machine(),
-            Unavailable::LeaveOutUnable => problem.is_of_this_machine() || problem.is_of_the_transport(),
-        };
-        if by_name && !goes_on {
+        if by_name && !problem.is_of_the_transport() {
             return Err(problem).at(transport);
         }
         let problem = match problem {

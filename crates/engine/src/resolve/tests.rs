@@ -111,13 +111,13 @@ fn machine() -> Machine {
     Machine { cpus, has_program: |program| program == "planned-daemon" }
 }
 
-fn plan_of(text: &str, unavailable: Unavailable, systems: Vec<Planned>) -> Result<Plan, PlanError> {
+fn plan_of(text: &str, systems: Vec<Planned>) -> Result<Plan, PlanError> {
     let experiment = Experiment::parse(text).unwrap();
-    resolve_on(&machine(), &experiment, "test", unavailable, &registry_of(systems))
+    resolve_on(&machine(), &experiment, "test", &registry_of(systems))
 }
 
 fn plan(text: &str) -> Result<Plan, PlanError> {
-    plan_of(text, Unavailable::LeaveOut, systems())
+    plan_of(text, systems())
 }
 
 fn of(transports: &[&str]) -> String {
@@ -170,7 +170,7 @@ fn one_way_is_for_every_pattern_with_a_follower() {
         for variant in systems.iter_mut().flat_map(|system| &mut system.description.variants) {
             variant.patterns = vec![Pattern::Ping, Pattern::Call, Pattern::Throughput];
         }
-        plan_of(text, Unavailable::LeaveOut, systems)
+        plan_of(text, systems)
     };
     for (keys, raw) in [
         ("pattern = 'ping'", "samples"),
@@ -228,7 +228,7 @@ fn a_star_gives_way_to_a_name() {
 fn one_of_a_star_that_refuses_is_left_out() {
     let mut systems = systems();
     systems[1].refusal = Some(Status::Limit);
-    let plan = plan_of(&of(&["*"]), Unavailable::LeaveOut, systems).unwrap();
+    let plan = plan_of(&of(&["*"]), systems).unwrap();
     assert!(plan.left_out.iter().any(|line| line == "transport 'uds/datagram': not today"), "{:?}", plan.left_out);
 }
 
@@ -250,7 +250,7 @@ fn payloads_out_of_bounds_are_refused() {
     refuses(&own, 64, &["transport 'uds': payload of 3 bytes"]);
     let mut systems = systems();
     systems[1].limit = 4096;
-    let error = plan_of(&of(&["uds"]), Unavailable::LeaveOut, systems).unwrap_err();
+    let error = plan_of(&of(&["uds"]), systems).unwrap_err();
     let message = error.to_string();
     assert_eq!(error.exit_code(), 64);
     assert!(message.contains("payload of 4194304 bytes (4M) exceeds the limit of 4096 bytes"), "{message}");
@@ -290,7 +290,7 @@ fn what_a_variant_cannot_do_is_refused_with_what_it_can() {
     refuses(&format!("wait = 'callback'\n{}", of(&["uds"])), 64, &["cannot wait by 'callback', only by poll, block"]);
     let mut systems = systems();
     systems[1].description.variants[0].patterns = vec![Pattern::Log];
-    let error = plan_of(&of(&["uds"]), Unavailable::LeaveOut, systems).unwrap_err().to_string();
+    let error = plan_of(&of(&["uds"]), systems).unwrap_err().to_string();
     assert!(error.contains("cannot carry pattern 'ping', only log"), "{error}");
 }
 
@@ -303,7 +303,7 @@ fn loggers_are_planned_as_such_and_all_of_them_only_where_they_are_meant() {
         }
         [systems(), vec![logger]].concat()
     };
-    let planned = |text: &str| plan_of(text, Unavailable::LeaveOut, loggers()).unwrap();
+    let planned = |text: &str| plan_of(text, loggers()).unwrap();
     let carrying = planned(&of(&["*"]));
     assert!(names(&carrying).contains(&"uds_datagram_poll"), "{:?}", names(&carrying));
     assert!(carrying.left_out.iter().all(|line| !line.contains("logger")), "{:?}", carrying.left_out);
@@ -314,7 +314,7 @@ fn loggers_are_planned_as_such_and_all_of_them_only_where_they_are_meant() {
     assert_eq!((sub_experiment.payloads[0], sub_experiment.payloads[8]), (32, 8192));
     let mut pathless = loggers();
     pathless[3].description.variants[0].path = Way::Other;
-    let error = plan_of(&format!("pattern = 'log'\n{}", of(&["logger"])), Unavailable::LeaveOut, pathless).unwrap_err();
+    let error = plan_of(&format!("pattern = 'log'\n{}", of(&["logger"])), pathless).unwrap_err();
     assert!(error.to_string().contains("its path is 'other'"), "{error}");
     refuses(&format!("pattern = 'log'\n{}", of(&["uds"])), 64, &["cannot carry pattern 'log', only ping"]);
 }
@@ -336,13 +336,13 @@ fn names_are_plain_and_unique() {
 #[test]
 fn a_transport_missed_by_name_is_left_out_and_refused_alone() {
     refuses(&of(&["iox"]), 69, &["'iox' is not available: not built", "libiox", "`tripmeter install iox`"]);
-    let plan = plan_of(&of(&["uds", "iox-cpp"]), Unavailable::LeaveOut, systems()).unwrap();
+    let plan = plan_of(&of(&["uds", "iox-cpp"]), systems()).unwrap();
     assert_eq!((&plan.missing, plan.missing.len()), (&plan.left_out, 1));
     // If several transports fail, the exit code is the one they have in common.
     let mut small = systems();
     (small[0].limit, small[1].limit) = (64, 4096);
     let shares = |transports: &[&str]| {
-        let error = plan_of(&of(transports), Unavailable::LeaveOut, small.clone()).unwrap_err();
+        let error = plan_of(&of(transports), small.clone()).unwrap_err();
         (error.exit_code(), error.to_string())
     };
     let (code, text) = shares(&["uds", "shm"]);
@@ -352,7 +352,7 @@ fn a_transport_missed_by_name_is_left_out_and_refused_alone() {
     assert!(code == 64 && text.starts_with("transport 'uds': a payload of"), "{text}");
     // The other transport has room.
     small[0].limit = 1 << 30;
-    let plan = plan_of(&of(&["shm", "uds"]), Unavailable::LeaveOut, small).unwrap();
+    let plan = plan_of(&of(&["shm", "uds"]), small).unwrap();
     assert_eq!((plan.missing.len(), names(&plan)), (1, vec!["shm_ring_poll"]));
 }
 
@@ -366,14 +366,29 @@ fn a_seed_from_the_clock_is_exact_in_every_reader() {
 fn a_setting_that_is_wrong_anywhere_is_refused_beside_others() {
     let mut systems = systems();
     systems[1].refusal = Some(Status::Invalid);
-    assert_eq!(plan_of(&of(&["shm", "uds"]), Unavailable::LeaveOut, systems).unwrap_err().exit_code(), 64);
+    assert_eq!(plan_of(&of(&["shm", "uds"]), systems).unwrap_err().exit_code(), 64);
 }
 
 #[test]
 fn a_mistake_is_refused_even_where_missing_ones_are_left_out() {
     for text in [of(&["usd"]), format!("samples = 0\n{}", of(&["uds"])), format!("wait = 'callback'\n{}", of(&["uds"]))]
     {
-        assert_eq!(plan_of(&text, Unavailable::LeaveOut, systems()).unwrap_err().exit_code(), 64, "{text}");
+        assert_eq!(plan_of(&text, systems()).unwrap_err().exit_code(), 64, "{text}");
+    }
+}
+
+/// Flags that one transport of a list cannot carry out: the others are measured.
+#[test]
+fn what_a_transport_cannot_do_leaves_it_out_beside_others() {
+    let mut systems = systems();
+    systems[0].description.variants[0].waits.push(Wait::Callback);
+    systems[0].description.variants[0].patterns.push(Pattern::Publish);
+    for text in ["wait = 'callback'\n", "pattern = 'publish'\n"] {
+        let asked = |transports: &[&str]| plan_of(&format!("floor = false\n{text}{}", of(transports)), systems.clone());
+        let plan = asked(&["uds", "shm"]).unwrap();
+        assert_eq!((plan.sub_experiments.len(), plan.missing.len()), (1, 1), "{text}");
+        assert!(plan.missing[0].starts_with("transport 'uds'"), "{:?}", plan.missing);
+        assert_eq!(asked(&["uds"]).unwrap_err().exit_code(), 64, "{text}");
     }
 }
 
@@ -382,14 +397,14 @@ fn a_daemon_that_is_not_running_may_be_started_unless_required() {
     let mut systems = systems();
     systems[1].refusal = Some(Status::NoDaemon);
     systems[1].description.daemon = Some("planned-daemon".to_owned());
-    assert!(plan_of(&of(&["uds"]), Unavailable::LeaveOut, systems.clone()).is_ok());
+    assert!(plan_of(&of(&["uds"]), systems.clone()).is_ok());
     let text = format!("daemons = 'require'\n{}", of(&["uds"]));
-    let error = plan_of(&text, Unavailable::LeaveOut, systems.clone()).unwrap_err();
+    let error = plan_of(&text, systems.clone()).unwrap_err();
     assert_eq!(error.exit_code(), 69);
     assert!(error.to_string().contains("daemon 'planned-daemon' is not running; start it"), "{error}");
     let bare = Machine { has_program: |_| false, ..machine() };
     let experiment = Experiment::parse(&of(&["uds"])).unwrap();
-    let error = resolve_on(&bare, &experiment, "test", Unavailable::LeaveOut, &registry_of(systems)).unwrap_err();
+    let error = resolve_on(&bare, &experiment, "test", &registry_of(systems)).unwrap_err();
     assert!(
         error.exit_code() == 69 && error.to_string().contains("'planned-daemon', which would start it, is not in PATH"),
         "{error}"
@@ -421,7 +436,7 @@ fn floors_of_the_same_way_have_names_of_their_own() {
 fn there_is_no_floor_for_what_the_floor_cannot_do() {
     let mut systems = systems();
     systems[1].description.variants[0].waits = vec![Wait::Callback];
-    let plan = plan_of(&of(&["uds"]), Unavailable::LeaveOut, systems).unwrap();
+    let plan = plan_of(&of(&["uds"]), systems).unwrap();
     assert_eq!(names(&plan), ["uds_datagram_callback"]);
 }
 
@@ -449,7 +464,7 @@ fn loops_that_poll_in_real_time_have_a_cpu_each() {
         let mut systems = systems();
         systems[1].description.variants[0].patterns.extend([Pattern::Publish, Pattern::Call]);
         let text = format!("sched = 'fifo:1'\nwait = 'block'\nrate = '100'\n{more}\n{}", of(&["uds"]));
-        let mut plan = plan_of(&text, Unavailable::LeaveOut, systems).unwrap();
+        let mut plan = plan_of(&text, systems).unwrap();
         plan.sub_experiments[0].wait = Wait::Poll;
         real_time::takes_turns(&plan, &plan.sub_experiments[0]).err().map(|problem| problem.to_string())
     };
@@ -470,7 +485,7 @@ fn loops_that_poll_in_real_time_have_a_cpu_each() {
 fn several_followers_are_planned_where_the_transport_reaches_them() {
     let several = |rest: &str| {
         let text = format!("followers = 3\n{rest}{}", of(&["shm"]));
-        plan_of(&text, Unavailable::LeaveOut, reaching())
+        plan_of(&text, reaching())
     };
     let plan = several("").unwrap();
     assert_eq!(names(&plan), ["shm_ring_block_followers-3"], "who shares a CPU does not poll by itself");
@@ -481,7 +496,7 @@ fn several_followers_are_planned_where_the_transport_reaches_them() {
     let one = &polling.sub_experiments[0];
     assert_eq!((one.wait, one.follower_cpus.as_slice()), (Wait::Poll, [0, 0, 0].as_slice()));
     assert!(polling.shared_cpus(one).unwrap().contains("3 followers share CPU 0 with the leader and poll"));
-    let text = serde_json::to_string(&plan_of(&of(&["shm"]), Unavailable::LeaveOut, reaching()).unwrap()).unwrap();
+    let text = serde_json::to_string(&plan_of(&of(&["shm"]), reaching()).unwrap()).unwrap();
     assert!(!text.contains("\"followers\"") && !text.contains("follower_cpus"), "{text}");
 }
 
@@ -496,7 +511,7 @@ fn between_hosts_nobody_polls_on_the_only_cpu() {
         let text = format!("to = ['u@h']\ninterface = '127.0.0.1'\nfloor = false\n{}", of(&["far"]));
         let (experiment, registry) = (Experiment::parse(&text).unwrap(), registry_of(vec![far]));
         let machine = Machine { cpus, ..machine() };
-        let plan = resolve_on(&machine, &experiment, "test", Unavailable::LeaveOut, &registry).unwrap();
+        let plan = resolve_on(&machine, &experiment, "test", &registry).unwrap();
         let sub = &plan.sub_experiments[0];
         assert_eq!((sub.wait, sub.name.as_str()), (wait, format!("far_{wait}").as_str()));
     }
@@ -509,7 +524,7 @@ fn sides_that_share_a_cpu_do_not_poll_unless_asked_to() {
         let cpus = cpus.iter().map(|&number| UsableCpu { number, core: vec![number] }).collect();
         let experiment = Experiment::parse(&format!("{text}{}", of(&["uds"]))).unwrap();
         let machine = Machine { cpus, ..machine() };
-        resolve_on(&machine, &experiment, "test", Unavailable::LeaveOut, &registry_of(systems())).unwrap()
+        resolve_on(&machine, &experiment, "test", &registry_of(systems())).unwrap()
     };
     let apart = on(&[0, 1], "");
     assert!(apart.sub_experiments.iter().all(|sub| sub.wait == Wait::Poll && !apart.polls_on_shared_cpu(sub)));
@@ -548,7 +563,7 @@ fn too_many_followers_or_those_that_cannot_be_reached_are_refused() {
     refuses(&several(2, "raw = ['none']\n"), 64, &["2 followers", "--raw none"]);
     refuses(&several(2, "samples = 60_000_000\n"), 64, &["60000000 samples", "50000000"]);
     assert!(plan(&several(1, "")).is_ok());
-    let by_star = plan_of(&format!("followers = 2\n{}", of(&["*"])), Unavailable::LeaveOut, reaching()).unwrap();
+    let by_star = plan_of(&format!("followers = 2\n{}", of(&["*"])), reaching()).unwrap();
     assert_eq!(names(&by_star), ["shm_ring_block_followers-2"]);
     assert!(by_star.left_out.iter().any(|line| line.contains("uds/datagram")
         && line.contains(
@@ -587,7 +602,7 @@ fn a_recording_is_published_by_topics_or_called_by_clients() {
         systems.iter_mut().flat_map(|system| &mut system.description.variants).for_each(|variant| {
             variant.patterns = vec![Pattern::Ping, Pattern::Publish, Pattern::Call];
         });
-        let plan = resolve_on(&machine(), &experiment, "flags", Unavailable::LeaveOut, &registry_of(systems)).unwrap();
+        let plan = resolve_on(&machine(), &experiment, "flags", &registry_of(systems)).unwrap();
         let [planned] = &plan.sub_experiments[..] else { panic!("one was asked for") };
         assert_eq!(
             (planned.name.as_str(), planned.workload.links(), planned.payloads.as_slice()),
@@ -609,7 +624,7 @@ fn bursts_and_rates_are_trials_of_one_plan() {
     let text = |pattern: &str| format!("pattern = '{pattern}'\nrate = '10'\ndemand = '4'\nrecovery_ms = '2.5'\n");
     for pattern in ["ping", "publish"] {
         let text = format!("{}floor = false\n{}", text(pattern), of(&["uds"]));
-        let plan = plan_of(&text, Unavailable::LeaveOut, systems.clone()).unwrap();
+        let plan = plan_of(&text, systems.clone()).unwrap();
         let loads: Vec<String> = plan.sub_experiments[0].workload.loads.iter().map(|load| load.to_string()).collect();
         assert_eq!(loads, ["10hz", "burst:4/2500000ns"], "{pattern}");
         assert!(plan.sub_experiments[0].name.ends_with("_bursts"), "{}", plan.sub_experiments[0].name);
@@ -620,7 +635,7 @@ fn bursts_and_rates_are_trials_of_one_plan() {
 fn each_load_is_a_sub_experiment_of_its_own_with_a_floor_of_its_own() {
     let resolved = |text: &str| {
         let experiment = Experiment::parse(text).unwrap();
-        resolve_on(&machine(), &experiment, "test", Unavailable::LeaveOut, &registry_of(systems())).unwrap()
+        resolve_on(&machine(), &experiment, "test", &registry_of(systems())).unwrap()
     };
     let text = "background = ['none', 'cpu:2,memory']\n[[sub_experiment]]\ntransport = 'uds'\n";
     let (plan, one, floor) = (resolved(text), "uds_datagram_poll", "floor_shm_ring_poll");
@@ -639,7 +654,7 @@ fn each_number_of_clients_is_a_sub_experiment_of_its_own_with_a_floor_of_its_own
         for variant in systems.iter_mut().flat_map(|system| &mut system.description.variants) {
             (variant.patterns, variant.waits) = (vec![Pattern::Ping, Pattern::Call], Wait::ALL.to_vec());
         }
-        plan_of(&format!("pattern = 'call'\n{text}"), Unavailable::LeaveOut, systems)
+        plan_of(&format!("pattern = 'call'\n{text}"), systems)
     };
     let plan = calling(&format!("clients = '1,4'\nmode = 'fixed-freq'\nrate = '10'\n{}", of(&["uds"]))).unwrap();
     let one = "uds_datagram_block_call_fixed-freq";

@@ -100,7 +100,6 @@ impl ChooseArgs {
             measuring,
             rounds: self.rounds,
             no_floor: true,
-            leaves_out_unable: true,
             ..ExperimentArgs::default()
         }
     }

@@ -36,8 +36,6 @@ pub struct ExperimentArgs {
     /// Seconds for which the rounds are repeated.
     pub repeat_for: Option<f64>,
     pub no_floor: bool,
-    /// True if named transports that cannot carry the workload are listed in the plan, and the others measured.
-    pub leaves_out_unable: bool,
     pub allowed: AllowedArgs,
     pub measuring: MeasuringArgs,
 }
