@@ -62,10 +62,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         "ping uds --followers 3",
         &["'uds'", "it delivers each message to one follower only", "3 were requested", "fan-out"],
     );
-    wrong(
-        "ping shm,tcp --followers 2",
-        &["'tcp'", "it delivers each message to one follower only", "2 were requested"],
-    );
+    wrong("ping tcp --followers 2", &["'tcp'", "it delivers each message to one follower only", "2 were requested"]);
     wrong("publish shm --followers 513", &["513 followers", "1 to 512", "--followers"]);
     wrong("throughput shm --followers 65", &["65 followers", "1 to 64", "--followers"]);
     wrong("throughput shm --followers 17 --one-way", &["17 followers", "limit of 16", "--one-way"]);

@@ -58,6 +58,28 @@ fn a_transport_that_cannot_run_here_is_left_out_and_the_others_are_measured() {
 }
 
 #[test]
+fn a_transport_that_cannot_do_what_the_flags_ask_is_left_out_and_the_others_are_measured() {
+    let folder = folder();
+    for (index, words) in [
+        ["ping", "shm,tcp", "--followers", "2"],
+        ["publish", "uds,shm", "--followers", "2"],
+        ["ping", "tcp,inmem", "--wait", "callback"],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let results = folder.path().join(index.to_string());
+        let place = results.display().to_string();
+        let small = ["--no-floor", "--no-report", "-n", "10", "--payloads", "1k", "-o", &place];
+        let finished = Tripmeter::new(words.iter().chain(&small)).run().with(exit::PARTIAL);
+        finished.says(&["left out: transport '"]).clean();
+        let manifest = manifest(&results);
+        assert_eq!((manifest.plan.missing.len(), manifest.sub_experiments.len()), (1, 1), "{words:?}");
+        assert_eq!(manifest.sub_experiments[0].status, RunStatus::Complete, "{words:?}");
+    }
+}
+
+#[test]
 fn an_own_name_that_does_not_resolve_is_said_before_anything_starts() {
     if built("ecal").is_none() {
         return;
