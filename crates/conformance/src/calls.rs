@@ -1,4 +1,4 @@
-//! Calls of several clients, in a closed loop, at a fixed rate and in bursts; round trips at a rate.
+//! Calls of several clients, in a closed loop, at a fixed rate and in bursts; round trips at a rate, and of several clients.
 
 use crate::entry::{Faults, PartOutcome, PlannedPart, VariantHere};
 use crate::figures::{count, counts, times, value};
@@ -16,9 +16,12 @@ pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     let payloads = variant.payloads(&[16, 4097]);
     let round_trips =
         format!("rate = \"500\"\none_way = true\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n");
-    let waits = if variant.can(Pattern::Ping) { variant.waits(true) } else { &[] };
-    let round_trips: Vec<PlannedPart> =
-        waits.iter().map(|wait| PlannedPart::new(variant, "paced-trips", *wait, &round_trips, check)).collect();
+    let of_clients = format!("clients = \"{CLIENTS}\"\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n");
+    let waits = |are_all| if variant.can(Pattern::Ping) { variant.waits(are_all) } else { &[] };
+    let paced = waits(true).iter().map(|wait| PlannedPart::new(variant, "paced-trips", *wait, &round_trips, check));
+    let parallel =
+        waits(false).iter().map(|wait| PlannedPart::new(variant, "parallel-trips", *wait, &of_clients, check));
+    let round_trips: Vec<PlannedPart> = paced.chain(parallel).collect();
     if !variant.can(Pattern::Call) {
         return round_trips;
     }
@@ -59,6 +62,11 @@ fn check_calls(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadRes
     let paced = [value(trial, Figure::AchievedRate).is_some(), response.is_some(), lateness.is_some()];
     faults.check(paced == [is_paced; 3], || format!("{place}: {trial:?}"));
     let Some(service) = service else { return faults.check(false, || format!("{place}: no figures")) };
+    let half = times(trial, Figure::RttHalf);
+    let has_half = outcome.plan.pattern == Pattern::Ping && !is_paced;
+    let is_half =
+        half.map_or(!has_half, |half| has_half && (half.mean * 2.0 - service.mean).abs() <= service.mean / 1e6);
+    faults.check(is_half, || format!("{place}: {trial:?}"));
     for one in response.into_iter().chain([service]) {
         faults.check(one.is_rising() && one.samples == succeeded, || format!("{place}: {one:?}"));
     }

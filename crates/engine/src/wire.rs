@@ -23,7 +23,7 @@ use tripmeter_model::plan::{Instrument, Raw, Streams, SubExperiment};
 use tripmeter_model::used::Used;
 
 /// Version of these messages, which must be equal on both sides.
-pub const PROTOCOL: u32 = 24;
+pub const PROTOCOL: u32 = 25;
 
 /// Phases of a leader before its signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -313,8 +313,6 @@ impl Task {
     pub const NOTE: Self = Self { reply: TaskReply::Nothing, serves_all: true };
     /// Answers over the first link.
     pub const ANSWER: Self = Self { reply: TaskReply::Answer { names_request: false }, serves_all: false };
-    /// Answers over every link, and names requests.
-    pub const ANSWER_CALLS: Self = Self { reply: TaskReply::Answer { names_request: true }, serves_all: true };
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -133,6 +133,11 @@ pub fn latency_of_calls(load: OfferedLoad) -> Figure {
     if load == OfferedLoad::Closed { Figure::ServiceRtt } else { Figure::ResponseRtt }
 }
 
+/// A figure at a rate; in a closed loop one that is not measured there.
+fn unless_closed(load: OfferedLoad, figure: Figure) -> Figure {
+    if load == OfferedLoad::Closed { Figure::ResponseRtt } else { figure }
+}
+
 const fn shown(title: &'static str, figure: fn(OfferedLoad) -> Figure) -> ShownLatency {
     ShownLatency { title, figure }
 }
@@ -176,16 +181,16 @@ pub static PATTERNS: [PatternFacts; 5] = [
         latencies: &[
             shown("half a round trip", |_| Figure::RttHalf),
             shown("round trip, since due", |_| Figure::ResponseRtt),
-            shown("round trip, since sent", |_| Figure::ServiceRtt),
+            shown("round trip, since sent", |load| unless_closed(load, Figure::ServiceRtt)),
             // In a closed loop, one way is shown beside the round trip.
-            shown("one way, since sent", |load| match load {
-                OfferedLoad::Closed => Figure::ResponseRtt,
-                _ => Figure::OneWay,
-            }),
+            shown("one way, since sent", |load| unless_closed(load, Figure::OneWay)),
         ],
         allowed: &[
             allowed(Reply::Answer, &[LoadKind::Closed], &[Axis::Followers]),
-            AllowedWorkload { spins: true, ..allowed(Reply::Call, TIMED, &[]) },
+            AllowedWorkload {
+                spins: true,
+                ..allowed(Reply::Call, &[LoadKind::Closed, LoadKind::Rate, LoadKind::Burst], &[Axis::Clients])
+            },
         ],
         defaults: DEFAULTS,
         most_followers: 64,
@@ -358,7 +363,7 @@ mod tests {
             (Workload::default(), "ping"),
             (to(Workload::default(), 3), "ping"),
             (calls(1), "ping call"),
-            (calls(2), "call"),
+            (calls(2), "ping call"),
             (to(calls(1), 2), ""),
             (publications(1, 1), "publish"),
             (publications(2, 1), "publish"),
@@ -388,7 +393,7 @@ mod tests {
         assert_eq!(having(&|facts| facts.has_load(LoadKind::Recorded)), "publish call");
         assert_eq!(having(&|facts| facts.has_axis(Axis::Topics)), "publish");
         assert_eq!(having(&|facts| facts.has_axis(Axis::Publishers)), "publish");
-        assert_eq!(having(&|facts| facts.has_axis(Axis::Clients)), "call");
+        assert_eq!(having(&|facts| facts.has_axis(Axis::Clients)), "ping call");
         assert_eq!(having(&|facts| facts.has_axis(Axis::Followers)), "ping publish throughput");
         let burst = OfferedLoad::Burst(Burst { size: 2, gap_ns: 1 });
         let allows = |pattern, workload: &Workload| facts(pattern).allowed_as(workload).unwrap().allows(&burst);

@@ -103,10 +103,12 @@ pub trait Lane: Send {
 
 /// Loops over all links of a node, by wait `poll`.
 pub trait Turns: Send {
-    /// Answers requests until the leader has sent all. `kept` is as in [`Answering`], for each link, or empty.
+    /// Answers requests until the leader has sent all. `names_request` and `kept` are as in [`Answering`]; `kept` is for
+    /// each link, or empty.
     fn answer(
         &mut self,
         setting: LoopSetting<'_>,
+        names_request: bool,
         kept: Vec<(u64, ArrivalLog<'_>)>,
     ) -> std::result::Result<(), Failure>;
 

@@ -420,17 +420,31 @@ impl<L: Link> Lane for L {
 pub(super) struct AllLinks<'a, L>(pub &'a mut [L]);
 
 impl<L: Link> Turns for AllLinks<'_, L> {
-    fn answer(&mut self, setting: LoopSetting<'_>, kept: Vec<(u64, ArrivalLog<'_>)>) -> Result<(), Failure> {
-        if kept.is_empty() {
-            let mut stamps: Vec<_> = self.0.iter().map(|_| Requests(NoStamps)).collect();
-            echo::take_turns(self.0, setting, &mut stamps)
-        } else {
-            with_clock!(setting.timebase.source, clock => {
-                let kept = kept.into_iter().map(|(first, log)| Requests(Kept { clock, first, log }));
-                let mut stamps: Vec<_> = kept.collect();
-                echo::take_turns(self.0, setting, &mut stamps)
-            })
+    fn answer(
+        &mut self,
+        setting: LoopSetting<'_>,
+        names_request: bool,
+        kept: Vec<(u64, ArrivalLog<'_>)>,
+    ) -> Result<(), Failure> {
+        fn run<L: Link, S: Stamps>(
+            links: &mut [L],
+            setting: LoopSetting<'_>,
+            names_request: bool,
+            stamps: impl Iterator<Item = S>,
+        ) -> Result<(), Failure> {
+            match names_request {
+                true => echo::take_turns(links, setting, &mut stamps.map(Requests).collect::<Vec<_>>()),
+                false => echo::take_turns(links, setting, &mut stamps.collect::<Vec<_>>()),
+            }
         }
+        if kept.is_empty() {
+            let stamps = (0..self.0.len()).map(|_| NoStamps);
+            return run(self.0, setting, names_request, stamps);
+        }
+        with_clock!(setting.timebase.source, clock => {
+            let stamps = kept.into_iter().map(|(first, log)| Kept { clock, first, log });
+            run(self.0, setting, names_request, stamps)
+        })
     }
 
     fn receive<'a>(&mut self, setting: LoopSetting<'a>, receiving: Vec<Receiving<'a>>) -> Ended<Vec<Received>> {

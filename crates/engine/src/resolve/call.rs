@@ -61,13 +61,19 @@ pub(super) fn pace(common: &Common) -> Option<&'static str> {
     given.filter(|(_, text)| text.is_some()).map(|(flag, _)| flag).next()
 }
 
-/// Workload of round trips at a rate or in bursts: calls of one client, with the loss timeout of round trips.
+/// Workload of round trips: a closed loop; at a rate, in bursts or of several clients calls, with the loss timeout of round
+/// trips.
 pub(super) fn round_trips(common: &Common, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
-    if let Some(followers) = common.followers.filter(|followers| *followers > 1) {
-        return Err(Problem::FollowersAtRate(followers));
+    let clients = common.clients.as_deref().map_or(Ok(1), number)?;
+    let is_timed = pace(common).is_some();
+    if !is_timed && clients == 1 {
+        return Ok(Workload::default());
     }
     let timeout_ns = timeout_ns.unwrap_or((DEFAULT_LOSS_TIMEOUT_S * 1e9) as u64);
-    Ok(Workload::calls(load::timed(common)?, 1, timeout_ns))
+    Ok(match is_timed {
+        true => Workload::calls(load::timed(common)?, clients, timeout_ns),
+        false => Workload::closed_calls(clients, timeout_ns),
+    })
 }
 
 #[cfg(test)]
@@ -116,6 +122,9 @@ mod tests {
             let common = Common { demand: Some("4".to_owned()), ..Common::default() };
             workload_of(&common, pattern, None).unwrap()
         };
+        let clients = Common { clients: Some("3".to_owned()), ..Common::default() };
+        let of_clients = workload_of(&clients, Pattern::Ping, None).unwrap();
+        assert_eq!(of_clients, Workload::closed_calls(3, 1_000_000_000), "lost as round trips are");
         for pattern in [Pattern::Call, Pattern::Ping] {
             let workload = demand(pattern);
             let burst = OfferedLoad::Burst(Burst { size: 4, gap_ns: 5_000_000 });
@@ -139,9 +148,8 @@ mod tests {
             assert_eq!(default_warmup(&calls, Pattern::Call, samples), samples.min(10_000) / 10, "{rates}");
         }
         for (flag, common) in [
-            ("--followers", Common { followers: Some(2), ..at("1") }),
             ("mode", Common { mode: Some(Mode::FixedFreq), ..at("1") }),
-            ("clients", Common { clients: Some("2".to_owned()), ..at("1") }),
+            ("--clients", Common { clients: Some("257".to_owned()), ..at("1") }),
             ("--rate", at("max")),
             ("--rate", at("0")),
             ("--rate", at("1e7")),

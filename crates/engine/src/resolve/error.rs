@@ -159,7 +159,8 @@ pub enum Problem {
     #[error("--cpus lets the kernel choose from a list; leave out --cpus, or --leader-cpu and --follower-cpu")]
     CpusAndCpu,
     #[error(
-        "'--cpus' belongs to patterns 'publish', 'call' and 'log', not to '{0}'; use --leader-cpu and --follower-cpu"
+        "'--cpus' belongs to patterns 'publish', 'call' and 'log' and to several clients, not to one link under '{0}'; use \
+         --leader-cpu and --follower-cpu"
     )]
     CpusOf(Pattern),
     #[error("cannot read which CPUs this process may use: {0}")]
@@ -204,8 +205,8 @@ pub enum Problem {
     )]
     PaceOfBench(&'static str),
     #[error(
-        "round trips at a rate or in bursts have one follower, but {0} were requested; leave out --followers, or \
-         --rate and --demand"
+        "round trips at a rate, in bursts or of several clients have one follower, but {0} were requested; leave out \
+         --followers, or --rate, --demand and --clients"
     )]
     FollowersAtRate(u32),
     #[error("{topics} topics are outside the limits of 1 to {most} (--topics)")]

@@ -58,13 +58,14 @@ impl Planner<'_> {
                 can: Some(listed(self.registry.variants_with(|variant| variant.remote))),
             });
         }
-        if !self.plan.cpus.is_empty() && !facts(task.pattern).takes_cpu_set {
+        let facts = facts(task.pattern);
+        if !self.plan.cpus.is_empty() && !facts.takes_cpu_set && workload.links() == 1 {
             return Err(Problem::CpusOf(task.pattern));
         }
         let follower_cpus = self.cpus_of_followers(workload.followers());
         // With one CPU, whoever polls also keeps those from running who bring messages of other hosts.
         let takes_turns = self.plan.shares_cpus(&follower_cpus) || self.machine.cpus.len() == 1;
-        let wait = wait_of(variant, task.wait, takes_turns || facts(task.pattern).blocks)?;
+        let wait = wait_of(variant, task.wait, takes_turns || facts.blocks || workload.links() > 1)?;
         real_time::check(self.plan, workload, variant, task.pattern, (task.sched, wait))?;
         self.probe(candidate, &transport, task, wait)?;
         let lines = task.payloads.iter().map(|payload| (*payload, task.warmup + task.samples_of(*payload)));

@@ -17,6 +17,7 @@ const BOUNDED: Having = |facts| facts.allowed.iter().any(|allowed| allowed.end =
 const TOPICS: Having = |facts| facts.has_axis(Axis::Topics);
 const PUBLISHERS: Having = |facts| facts.has_axis(Axis::Publishers);
 const CLIENTS: Having = |facts| facts.has_axis(Axis::Clients);
+const MODES: Having = |facts| facts.allowed.iter().any(|allowed| allowed.names_request);
 
 /// Workload with one number of clients and one follower. `timeout_ns` is the one asked for.
 pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
@@ -28,7 +29,7 @@ pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> 
         ("duration_s", common.duration_s.is_some(), BOUNDED),
         ("topics", common.topics.is_some(), TOPICS),
         ("publishers", common.publishers.is_some(), PUBLISHERS),
-        ("mode", common.mode.is_some(), CLIENTS),
+        ("mode", common.mode.is_some(), MODES),
         ("clients", common.clients.is_some(), CLIENTS),
     ];
     let foreign = given.into_iter().find(|(_, is_given, has)| *is_given && !has(facts(pattern)));
@@ -37,8 +38,7 @@ pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> 
         return Err(Problem::FlagOf { flag, pattern, having });
     }
     match pattern {
-        Ping if call::pace(common).is_some() => call::round_trips(common, timeout_ns),
-        Ping => Ok(Workload::default()),
+        Ping => call::round_trips(common, timeout_ns),
         Throughput => load::of(common),
         Publish => publish::of(common),
         Call => call::of(common, timeout_ns),
@@ -78,7 +78,7 @@ mod tests {
         let error = refused(|common| common.mode = Some(tripmeter_model::experiment::Mode::Bench), Publish);
         assert!(error.contains("mode") && error.contains("pattern = \"call\""), "{error}");
         let error = refused(|common| common.clients = Some("2".to_owned()), Publish);
-        assert!(error.contains("clients") && error.contains("pattern = \"call\""), "{error}");
+        assert!(error.contains("clients") && error.contains("'call'") && error.contains("'ping'"), "{error}");
         let error = refused(|common| common.rate = Some("1000".to_owned()), Log);
         for part in ["'log'", "'throughput'", "'ping'", "'publish'", "'call'"] {
             assert!(error.contains(part), "no {part} in {error}");

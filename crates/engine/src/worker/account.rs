@@ -13,6 +13,7 @@ use crate::record::{ClockError, OneWay};
 use crate::replay::{Replay, Times};
 use std::io;
 use std::slice::from_ref;
+use tripmeter_abi::Pattern;
 use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
@@ -62,6 +63,8 @@ struct MessageAccount {
     loss_timeout_ns: u64,
     is_on_one_host: bool,
     workload: Workload,
+    /// Calls are the round trips of several clients of `ping`.
+    are_round_trips: bool,
     streams: Streams,
     /// Messages to the follower, or to the last of several; `None` until some were joined.
     all: Option<Tally>,
@@ -114,6 +117,7 @@ impl Account {
             loss_timeout_ns: job.loss_timeout_ns,
             is_on_one_host: leader.is_on_one_host(),
             workload: job.sub_experiment.workload.clone(),
+            are_round_trips: job.sub_experiment.pattern == Pattern::Ping,
             streams: job.streams,
             all: None,
             followers: Vec::new(),
@@ -331,6 +335,9 @@ impl MessageAccount {
         let Some(mut tally) = self.all else { return trial.count(&all, Figure::Received) };
         if are_calls {
             tally.put_calls(trial, &all, self.late.iter().sum(), load != OfferedLoad::Closed);
+            if self.are_round_trips && load == OfferedLoad::Closed {
+                tally.service.put_scaled(trial, &all, Figure::RttHalf, 0.5);
+            }
         } else {
             tally.put_messages(trial, &all);
             trial.put(&all, Figure::Refused, refused as f64);

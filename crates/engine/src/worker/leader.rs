@@ -12,7 +12,7 @@ use crate::measure::interrupter::Interrupter;
 use crate::measure::notes::ArrivalMemory;
 use crate::os;
 use crate::resolve::real_time::library_sched;
-use crate::wire::{ArrivalPlace, FromLeader, Job, PROTOCOL, Setup, Task, ToFollower};
+use crate::wire::{ArrivalPlace, FromLeader, Job, PROTOCOL, Setup, Task, TaskReply, ToFollower};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -160,7 +160,8 @@ impl Leader {
     pub(super) fn answer_task(&self) -> Task {
         let plan = &self.job.sub_experiment;
         let names_request = facts(plan.pattern).allowed_as(&plan.workload).is_some_and(|allowed| allowed.names_request);
-        if names_request { Task::ANSWER_CALLS } else { Task::ANSWER }
+        // A single client is served in the thread of the control messages, unless it names its requests.
+        Task { reply: TaskReply::Answer { names_request }, serves_all: names_request || plan.workload.links() > 1 }
     }
 
     pub(super) fn setting<'a>(&self, inbox: &'a Inbox, shared: &'a Shared) -> LoopSetting<'a> {

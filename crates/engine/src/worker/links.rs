@@ -126,7 +126,7 @@ impl Follower {
             let Some(setting) = settings.next() else { return Err(Error::Failed("there is no link".to_owned())) };
             vec![Box::new(move || {
                 listening();
-                ((), turns.answer(setting, kept))
+                ((), turns.answer(setting, names_request, kept))
             })]
         } else {
             let kept = kept.into_iter().map(Some).chain(std::iter::repeat_with(|| None));

@@ -28,7 +28,8 @@ const FLOOR_HELP: &str =
 
 /// True if one can be the floor of the other: the same pattern, loads, wait and touch.
 pub(super) fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
-    (one.pattern, &one.workload.loads) == (other.pattern, &other.workload.loads)
+    (one.pattern, &one.workload.loads, one.workload.topology)
+        == (other.pattern, &other.workload.loads, other.workload.topology)
         && (one.wait, one.touch, one.sched, one.background) == (other.wait, other.touch, other.sched, other.background)
 }
 

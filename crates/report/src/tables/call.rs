@@ -18,7 +18,7 @@ use tripmeter_model::workload::Workload;
 
 pub const AT_A_RATE: PatternTable = PatternTable {
     is_of: |sub| sub.pattern == Pattern::Ping && sub.workload.is_call(),
-    what: ", at a rate",
+    what: ", at a rate or of several clients",
     figure: Some(latency_of_calls),
     make: |title, side| MadeTable::new(table(title, &rows(side, AT_A_RATE.is_of)), Vec::new()),
 };

@@ -89,11 +89,13 @@ fn paced(pattern: Pattern, rate: &Option<String>, bursts: &BurstArgs) -> Common 
 impl PingArgs {
     pub fn experiment(&self) -> ExperimentArgs {
         let common = Common {
+            clients: self.clients.clone(),
             followers: self.followers,
             one_way: self.one_way.then_some(true),
             ..paced(Pattern::Ping, &self.rate, &self.bursts)
         };
-        ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running)
+        let cpus = self.cpus.cpus.clone();
+        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
     }
 }
 

@@ -117,6 +117,7 @@ pub struct RunArgs {
     "tripmeter ping fastdds/udp --profile mine.xml"
     "tripmeter ping uds tcp --payloads 1k --rate 10,1000 -n 200"
     "tripmeter ping shm --followers 3 --payloads 1k,64k"
+    "tripmeter ping uds tcp --clients 1,4"
     "tripmeter ping iceoryx --rendezvous         with `tripmeter follow` in another terminal"
 )))]
 pub struct PingArgs {
@@ -127,6 +128,11 @@ pub struct PingArgs {
     /// Each of several rates is a trial of its own.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub rate: Option<String>,
+    /// Clients in parallel, each with a link of its own [default: 1]
+    ///
+    /// Each of several numbers is a sub-experiment of its own.
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub clients: Option<String>,
     /// Receivers of every message, up to 64 [default: 1]
     #[arg(long, value_name = "N")]
     pub followers: Option<u32>,
@@ -135,6 +141,8 @@ pub struct PingArgs {
     pub one_way: bool,
     #[command(flatten)]
     pub bursts: BurstArgs,
+    #[command(flatten)]
+    pub cpus: CpusArgs,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
     #[command(flatten)]
