@@ -137,7 +137,7 @@ async fn judged(args: &JudgedArgs) -> Result<(Vec<(String, JudgedResults)>, Sele
     });
     let judged: Vec<(String, JudgedResults)> = judged.collect();
     for (name, results) in &judged {
-        results.left_out().iter().for_each(|line| note(&format!("left out of '{name}': {line}")));
+        results.reservations(name).iter().for_each(|line| note(line));
     }
     let tables: Vec<MetricTable> = judged.iter().map(|(_, results)| results.table()).collect();
     let selection = Selection::named(&args.figures.figures, &tables.iter().collect::<Vec<_>>());

@@ -191,6 +191,15 @@ impl JudgedResults {
         results.filter_map(why).chain(self.names().into_iter().flat_map(of_sub)).collect()
     }
 
+    /// Lines for people about everything that limits and a history do not take, or take with a reservation; `name` is that
+    /// of the results.
+    pub fn reservations(&self, name: &str) -> Vec<String> {
+        let missing = self.not_measured().into_iter().map(|line| format!("'{name}': {line}"));
+        let left_out = self.left_out().into_iter().map(|line| format!("left out of '{name}': {line}"));
+        let of_sub = |sub| self.notes(sub).into_iter().map(move |why| format!("'{sub}' of '{name}': {why}"));
+        missing.chain(left_out).chain(self.names().into_iter().flat_map(of_sub)).collect()
+    }
+
     /// Reason that an interrupted payload has fewer samples than planned.
     fn cut_off(&self, result: &SubExperimentResult) -> Option<String> {
         let cell = result.cells.iter().filter(|_| result.status != RunStatus::Failed).find(|cell| cell.is_cut_off())?;

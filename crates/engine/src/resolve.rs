@@ -93,11 +93,13 @@ fn resolve_on(
         made,
         places: HashMap::new(),
         refused: Vec::new(),
+        is_any_unknown: false,
     };
     for entry in &experiment.sub_experiments {
         planner.add(entry, &common)?;
     }
-    if let Some(setting) = settings.keys().find(|setting| !planner.used.contains(*setting)) {
+    let unused = settings.keys().find(|setting| !planner.used.contains(*setting));
+    if let Some(setting) = unused.filter(|_| !planner.is_any_unknown) {
         return Err(PlanError::anywhere(Problem::UnusedSetting(setting.clone())));
     }
     if planner.made.is_empty() {
@@ -147,6 +149,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         // Another host has other CPUs, and chooses itself.
         follower_cpu: if experiment.to.is_some() { experiment.follower_cpu } else { is_bound.then_some(follower_cpu) },
         cpus,
+        allowed_cpus: machine.cpus.len(),
         hosts: hosts(experiment)?,
         push: false,
         interface: experiment.interface.clone(),
@@ -270,6 +273,7 @@ impl<'a> Planner<'a> {
             let description = match entry.describe() {
                 Ok(description) => description,
                 Err(error) => {
+                    self.is_any_unknown = true;
                     self.leave_out(written, Problem::Registry(error.clone()), true)?;
                     return Ok(Vec::new());
                 }

@@ -106,6 +106,10 @@ pub struct SubExperiment {
     pub added_as_floor: bool,
 }
 
+fn is_none_known(cpus: &usize) -> bool {
+    *cpus == 0
+}
+
 fn one() -> u32 {
     1
 }
@@ -189,6 +193,9 @@ pub struct Plan {
     /// Under patterns `publish` and `call`: the CPUs that both processes are confined to; empty if they are not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
+    /// Number of CPUs that this program might use; 0 in older results.
+    #[serde(default, skip_serializing_if = "is_none_known")]
+    pub allowed_cpus: usize,
     /// Other hosts, one for each follower; empty if all is on this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<Host>,
@@ -208,7 +215,7 @@ pub struct Plan {
     #[schemars(skip)]
     #[serde(skip, default)]
     pub tables: Vec<TableKind>,
-    /// Requested transports that cannot run here, and why: one line each.
+    /// Requested transports that cannot run here or cannot do what was asked, and why: one line each.
     pub left_out: Vec<String>,
     /// Systems that `*` leaves out because they are not installed here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -261,42 +268,41 @@ impl Plan {
         sides.len() < count || self.cpus.len() == 1
     }
 
-    /// True if a polling side shares a CPU, so that its times and rates are of scheduler time slices.
+    /// True if loops that poll share a CPU, so that their times and rates are of scheduler time slices.
     pub fn polls_on_shared_cpu(&self, plan: &SubExperiment) -> bool {
-        let shares = || self.shares_cpus(&plan.follower_cpus) || self.more_threads_than_cpus(plan).is_some();
+        let shares = || self.shares_cpus(&plan.follower_cpus) || self.more_loops_than_cpus(plan).is_some();
         plan.wait == Wait::Poll && plan.pattern != Pattern::Log && shares()
     }
 
-    /// Threads of a sub-experiment with several links, one per link and side, and the CPUs for them, if those are
-    /// fewer.
-    fn more_threads_than_cpus(&self, plan: &SubExperiment) -> Option<(u32, usize)> {
-        let workload = &plan.workload;
-        let (own, others) = (workload.links(), workload.follower_links());
+    /// Polling loops of a sub-experiment, and the CPUs for them, if those are fewer. A follower has one for all links.
+    fn more_loops_than_cpus(&self, plan: &SubExperiment) -> Option<(usize, usize)> {
+        let leader = plan.workload.polling_loops() as usize;
         // Each host assigns CPUs to its side.
-        if own.max(others) == 1 || !self.hosts.is_empty() {
+        if !self.hosts.is_empty() {
             return None;
         }
-        let (threads, cpus) = match self.cpus.len() {
-            0 if self.leader_cpu.is_some() || self.follower_cpu.is_some() || !plan.follower_cpus.is_empty() => {
-                (own.max(others), 1)
-            }
-            0 => return None,
-            cpus => (own.saturating_add(others.saturating_mul(workload.followers())), cpus),
-        };
-        (threads as usize > cpus).then_some((threads, cpus))
+        if self.leader_cpu.is_some() && leader > 1 {
+            return Some((leader, 1));
+        }
+        let bound = self.leader_cpu.iter().chain(&self.follower_cpu).chain(&plan.follower_cpus);
+        let all = leader + plan.workload.followers() as usize;
+        let cpus = if self.cpus.is_empty() { self.allowed_cpus } else { self.cpus.len() };
+        // Where all are bound, it is known who shares.
+        (cpus > 0 && bound.count() < 2 && all > cpus).then_some((all, cpus))
     }
 
     /// Sentence about sides that poll on a shared CPU, or about several followers that share CPUs.
     pub fn shared_cpus(&self, plan: &SubExperiment) -> Option<String> {
         let polls = self.polls_on_shared_cpu(plan);
-        if let Some((threads, cpus)) = self.more_threads_than_cpus(plan).filter(|_| polls) {
+        let shares = self.shares_cpus(&plan.follower_cpus);
+        if let Some((loops, cpus)) = self.more_loops_than_cpus(plan).filter(|_| polls && !shares) {
             let on = if cpus == 1 { "one CPU".to_owned() } else { format!("{cpus} CPUs") };
             return Some(format!(
-                "{threads} of its threads share {on} and poll, so its times and rates are of scheduler time \
-                 slices and are not ranked; use --wait block or callback, or more CPUs (--cpus)"
+                "{loops} loops that poll share {on}, so its times and rates are of scheduler time slices and are not \
+                 ranked; use --wait block or callback, or more CPUs (--cpus)"
             ));
         }
-        let takes_turns = plan.workload.is_fan_out() && self.shares_cpus(&plan.follower_cpus);
+        let takes_turns = plan.workload.is_fan_out() && shares;
         if !polls && !takes_turns {
             return None;
         }

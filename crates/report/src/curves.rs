@@ -4,7 +4,7 @@ use crate::FLOOR;
 use crate::document::Digits;
 use crate::labels::{Distinctions, LabelledLine};
 use crate::measured::MeasuredSide;
-use crate::merged::{Disqualified, MISSED, Merged};
+use crate::merged::{MISSED, Merged};
 use crate::pairs::JudgedPairs;
 use crate::plots::chart::{BLACK, Line, Look, Stroke};
 use crate::values::{Value, compare, lead, listed, name, unit};
@@ -168,6 +168,21 @@ pub fn look(place: usize) -> Look {
     Look { stroke: if place % 2 == 1 { Stroke::Dashed } else { Stroke::Solid }, ..Look::of(place, 0) }
 }
 
+/// Reasons why curves are not compared at these payloads, each with their names.
+fn unfit<'c, 'a: 'c>(
+    curves: impl Iterator<Item = &'c Curve<'a>>,
+    payloads: &[u64],
+) -> BTreeMap<&'static str, Vec<&'c str>> {
+    let mut found: BTreeMap<&'static str, Vec<&str>> = BTreeMap::new();
+    for curve in curves {
+        if let Some(why) = curve.unfit(payloads) {
+            found.entry(why).or_default().push(&curve.label);
+        }
+    }
+    found.values_mut().for_each(Vec::dedup);
+    found
+}
+
 impl<'a> Panel<'a> {
     /// A figure of some rows of one side.
     pub fn of_rows(side: &'a MeasuredSide<'a>, figure: Figure, rows: &[Row]) -> Self {
@@ -204,14 +219,14 @@ impl<'a> Panel<'a> {
         self.curves.iter().filter(move |curve| !(leaves_out_floor && curve.is_floor()))
     }
 
-    /// The curves that sentences compare: those whose figures are of their transport, without the floor.
-    pub fn compared(&self) -> impl Iterator<Item = &Curve<'a>> {
-        self.besides_floor().filter(|curve| curve.merged().disqualified().is_none())
+    /// The curves that sentences compare at these payloads, whose figures are of their transport at the rate asked for.
+    pub fn compared(&self, payloads: &[u64]) -> impl Iterator<Item = &Curve<'a>> {
+        self.besides_floor().filter(move |curve| curve.unfit(payloads).is_none())
     }
 
-    /// The sentence below a chart; empty where there is nothing to compare.
-    pub fn reading(&self, told: Option<String>) -> Option<String> {
-        told.or_else(|| self.compared().next().is_none().then(String::new))
+    /// The sentence below a chart of these payloads; empty where there is nothing to compare.
+    pub fn reading(&self, payloads: &[u64], told: Option<String>) -> Option<String> {
+        told.or_else(|| self.compared(payloads).next().is_none().then(String::new))
     }
 
     /// As [`Self::besides_floor`], those that may have a value at a payload.
@@ -328,21 +343,10 @@ impl<'a> Panel<'a> {
                 && !curve.merged().planned.added_as_floor
                 && curve.value(payload_bytes, self.statistic()).is_some()
         };
-        let named = |is: &dyn Fn(&Curve<'_>, u64) -> bool| {
-            let mut names: Vec<&str> = self
-                .besides_floor_at(payload_bytes)
-                .filter(is_meant)
-                .filter(|one| is(one, payload_bytes))
-                .map(|one| &*one.label)
-                .collect();
-            names.dedup();
-            names
-        };
-        let missed = named(&|curve, payload| curve.side.metrics.is_rate_missed(curve.row(payload)));
-        let unfit =
-            Disqualified::ALL.map(|(why, is)| (named(&|curve, _| curve.merged().disqualified() == Some(is)), why));
-        let reasons = [(missed, "missed the rate")].into_iter().chain(unfit).filter(|(names, _)| !names.is_empty());
-        let parts: Vec<String> = reasons.map(|(names, why)| format!("{}, which {why}", listed(&names))).collect();
+        let meant = self.besides_floor_at(payload_bytes).filter(is_meant);
+        let parts = unfit(meant, &[payload_bytes]);
+        let parts: Vec<String> =
+            parts.into_iter().map(|(why, names)| format!("{}, which {why}", listed(&names))).collect();
         (!parts.is_empty()).then(|| format!("not ranked: {}", parts.join("; ")))
     }
 
@@ -355,8 +359,7 @@ impl<'a> Panel<'a> {
         let place = |curve: &Curve<'a>| {
             let value = curve.value(first, self.statistic()).map_or(f64::INFINITY, |value| value.value);
             let value = if self.figure.better() == Better::Higher { -value } else { value };
-            let is_unfit = curve.merged().disqualified().is_some();
-            if curve.is_floor() { (false, f64::NEG_INFINITY) } else { (is_unfit, value) }
+            if curve.is_floor() { (false, f64::NEG_INFINITY) } else { (curve.unfit(&[first]).is_some(), value) }
         };
         let mut places: Vec<((bool, f64), &Curve<'a>)> =
             self.curves.iter().map(|curve| (place(curve), curve)).collect();
@@ -364,19 +367,15 @@ impl<'a> Panel<'a> {
         places.into_iter().take(MOST_LINES).map(|(_, curve)| curve).collect()
     }
 
-    /// Notes below a chart: that not all curves are drawn, and which ones are not compared.
-    pub fn notes(&self) -> Vec<String> {
-        let (all, drawn) = (self.curves.len(), self.drawn().len());
+    /// Notes below a chart of these payloads: that not all curves are drawn, and which ones are not compared.
+    pub fn notes(&self, payloads: &[u64]) -> Vec<String> {
+        let drawn = self.drawn();
+        let (all, shown) = (self.curves.len(), drawn.len());
         let at = self.at(self.payloads.first().copied().unwrap_or(0));
-        let note = || format!("The chart shows the best {drawn} of {all} {at}; the table shows all.");
-        let mark = |(why, is): (&str, Disqualified)| {
-            let drawn = self.drawn().into_iter().filter(|curve| curve.merged().disqualified() == Some(is));
-            let mut names: Vec<&str> = drawn.map(|curve| &*curve.label).collect();
-            names.dedup();
-            (!names.is_empty()).then(|| format!("{MISSED} {why}, not compared: {}.", listed(&names)))
-        };
-        let marks = Disqualified::ALL.into_iter().filter_map(mark);
-        (drawn < all).then(note).into_iter().chain(marks).collect()
+        let note = || format!("The chart shows the best {shown} of {all} {at}; the table shows all.");
+        let marks = unfit(drawn.into_iter(), payloads);
+        let marks = marks.into_iter().map(|(why, names)| format!("{MISSED} {why}, not compared: {}.", listed(&names)));
+        (shown < all).then(note).into_iter().chain(marks).collect()
     }
 
     /// Subtitle of a chart: its figure, rounds, and intervals.
@@ -438,18 +437,26 @@ impl Curve<'_> {
         self.merged().planned.transport.system == FLOOR
     }
 
-    /// How it looks, the floor black and strong, and what it is called.
-    pub fn drawn(&self) -> (Look, String) {
-        let mark = if self.merged().disqualified().is_some() { MISSED } else { "" };
+    /// How it looks, the floor black and strong, and what it is called, marked if it is not compared at these payloads.
+    pub fn drawn(&self, payloads: &[u64]) -> (Look, String) {
+        let mark = if self.unfit(payloads).is_some() { MISSED } else { "" };
         match self.is_floor() {
             true => (Look { color: Some(BLACK), strong: true, ..self.look }, format!("{}{mark} (floor)", self.label)),
             false => (self.look, format!("{}{mark}", self.label)),
         }
     }
 
+    /// Why its figures are not compared at these payloads; `None` if they are.
+    pub fn unfit(&self, payloads: &[u64]) -> Option<&'static str> {
+        let is_missed = |payload: &u64| self.side.metrics.is_rate_missed(self.row(*payload));
+        match self.merged().disqualified() {
+            Some(why) => Some(why.text()),
+            None => payloads.iter().any(is_missed).then_some("missed the rate"),
+        }
+    }
+
     fn counts(&self, payload_bytes: u64) -> bool {
-        let is_missed = self.side.metrics.is_rate_missed(self.row(payload_bytes));
-        self.merged().disqualified().is_none() && !is_missed && !self.merged().planned.added_as_floor
+        self.unfit(&[payload_bytes]).is_none() && !self.merged().planned.added_as_floor
     }
 
     /// How many times another: of one folder round by round, as rounds are measured in turn; else of independent rounds.

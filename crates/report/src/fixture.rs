@@ -36,6 +36,7 @@ pub fn manifest() -> Manifest {
         leader_cpu: Some(0),
         follower_cpu: Some(1),
         cpus: Vec::new(),
+        allowed_cpus: 64,
         hosts: Vec::new(),
         push: false,
         interface: None,

@@ -26,9 +26,13 @@ pub enum Disqualified {
 }
 
 impl Disqualified {
-    /// All of them, each with what the transport did.
-    pub const ALL: [(&'static str, Self); 2] =
-        [("failed the path proof", Self::PathProofFailed), ("polled on a shared CPU", Self::PolledOnSharedCpu)];
+    /// What the transport did.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::PathProofFailed => "failed the path proof",
+            Self::PolledOnSharedCpu => "polled on a shared CPU",
+        }
+    }
 }
 
 impl<'a> Merged<'a> {

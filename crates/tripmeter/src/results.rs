@@ -145,15 +145,5 @@ pub fn selection(names: &[String], results: &[&JudgedResults]) -> Result<Selecti
 
 /// Prints a note per sub-experiment that is left out as untrusted or interrupted, or was ended by a time cap.
 pub fn note_left_out(name: &str, results: &JudgedResults) {
-    for line in results.not_measured() {
-        output::say(&format!("note: '{name}': {line}"));
-    }
-    for line in results.left_out() {
-        output::say(&format!("note: left out of '{name}': {line}"));
-    }
-    for (sub, why) in
-        results.names().into_iter().flat_map(|sub| results.notes(sub).into_iter().map(move |why| (sub, why)))
-    {
-        output::say(&format!("note: '{sub}' of '{name}': {why}"));
-    }
+    results.reservations(name).iter().for_each(|line| output::say(&format!("note: {line}")));
 }

@@ -383,7 +383,7 @@ impl Problem {
             Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::PayloadOverLimit { .. } => true,
             Problem::RecordedOverLimit { .. } | Problem::RecordingRefused { .. } => true,
             Problem::NoRoomForLog { .. } | Problem::LogOverLimit { .. } => true,
-            Problem::Starves { .. } | Problem::TooFewCpus { .. } => true,
+            Problem::Starves { .. } | Problem::TooFewCpus { .. } | Problem::NoRealTime { .. } => true,
             Problem::NoFanOut(_) | Problem::OneHost { .. } | Problem::OnePublisher { .. } => true,
             Problem::Pattern { .. } | Problem::Wait { .. } => true,
             _ => false,

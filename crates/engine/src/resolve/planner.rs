@@ -37,6 +37,8 @@ pub(super) struct Planner<'a> {
     pub places: HashMap<(String, Vec<u64>), Vec<usize>>,
     /// Errors of transports that were asked for by name, and are left out.
     pub refused: Vec<PlanError>,
+    /// True if the settings of a requested system are unknown, as it is not installed.
+    pub is_any_unknown: bool,
 }
 
 impl Planner<'_> {

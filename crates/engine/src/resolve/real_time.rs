@@ -62,7 +62,7 @@ pub(super) fn takes_turns(plan: &Plan, sub: &SubExperiment) -> Result<(), Proble
         return Ok(());
     }
     // All loops of a process run on its CPU, if it has one.
-    let mut loops = BTreeMap::from([(plan.leader_cpu, leader_loops(workload))]);
+    let mut loops = BTreeMap::from([(plan.leader_cpu, workload.polling_loops() as usize)]);
     let here = if plan.hosts.is_empty() { workload.followers() as usize } else { 0 };
     for index in 0..here {
         let cpu = sub.follower_cpus.get(index).copied().or(plan.follower_cpu);
@@ -79,14 +79,9 @@ pub(super) fn takes_turns(plan: &Plan, sub: &SubExperiment) -> Result<(), Proble
     Ok(())
 }
 
-/// Polling loops of a leader: one for each link that waits for answers. Publishers sleep between messages and count as
-/// one, as a loop beside them would keep them from waking. A polling follower has one for all links.
-pub(super) fn leader_loops(workload: &Workload) -> usize {
-    if workload.is_call() { workload.links() as usize } else { 1 }
-}
-
+/// Polling loops on this host. A polling follower has one for all links.
 fn loops_here(workload: &Workload, has_followers: bool) -> usize {
-    leader_loops(workload) + if has_followers { workload.followers() as usize } else { 0 }
+    workload.polling_loops() as usize + if has_followers { workload.followers() as usize } else { 0 }
 }
 
 #[cfg(test)]

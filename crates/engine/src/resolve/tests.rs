@@ -10,8 +10,10 @@ use tripmeter_abi::{
 use tripmeter_model::Touch;
 use tripmeter_model::interference::Sched;
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::recording::{RecordedTopic, Recording};
 use tripmeter_model::sidecar::Sidecar;
+use tripmeter_model::workload::Workload;
 
 /// System that can be planned, but never opened.
 #[derive(Clone)]
@@ -377,6 +379,18 @@ fn a_mistake_is_refused_even_where_missing_ones_are_left_out() {
     }
 }
 
+/// The settings of a system that is not installed are unknown.
+#[test]
+fn a_setting_of_a_missing_system_is_no_mistake() {
+    let asked = |transports: &[&str]| plan(&format!("settings = {{ profile = 'x' }}\n{}", of(transports)));
+    let beside = asked(&["uds", "iox"]).unwrap();
+    assert!(beside.missing.len() == 1 && beside.missing[0].contains("tripmeter install iox"), "{:?}", beside.missing);
+    let alone = asked(&["iox"]).unwrap_err();
+    assert!(alone.exit_code() == 69 && alone.to_string().contains("tripmeter install iox"), "{alone}");
+    let unused = asked(&["uds"]).unwrap_err();
+    assert!(unused.exit_code() == 64 && unused.to_string().contains("'profile'"), "{unused}");
+}
+
 /// Flags that one transport of a list cannot carry out: the others are measured.
 #[test]
 fn what_a_transport_cannot_do_leaves_it_out_beside_others() {
@@ -540,6 +554,21 @@ fn sides_that_share_a_cpu_do_not_poll_unless_asked_to() {
             assert!(said.contains("scheduler time slices") && said.contains("--wait"), "{said}");
         }
     }
+    // Nobody is bound: loops that poll are counted.
+    let free = Plan { leader_cpu: None, follower_cpu: None, ..apart.clone() };
+    let mut sub = free.sub_experiments[0].clone();
+    let said = |plan: &Plan, sub: &SubExperiment| (plan.polls_on_shared_cpu(sub), plan.shared_cpus(sub));
+    assert_eq!(said(&free, &sub), (false, None));
+    sub.workload.topology.followers = 3;
+    let (shares, why) = said(&free, &sub);
+    assert!(shares && why.as_ref().unwrap().starts_with("4 loops that poll share 2 CPUs"), "{why:?}");
+    let listed = Plan { cpus: vec![0, 1], ..free.clone() };
+    assert_eq!(said(&listed, &sub), (true, why));
+    sub.workload = Workload::publications(Vec::new(), 3, 1);
+    assert_eq!(said(&free, &sub), (false, None), "publishers sleep, and a follower takes from all topics in turns");
+    sub.workload = Workload::closed_calls(2, 7);
+    let (shares, why) = said(&apart, &sub);
+    assert!(shares && why.as_ref().unwrap().starts_with("2 loops that poll share one CPU"), "{why:?}");
     let confined = Plan { leader_cpu: None, follower_cpu: None, cpus: vec![1], ..apart };
     let said = confined.shared_cpus(&confined.sub_experiments[0]).unwrap();
     assert!(said.starts_with("leader and follower share CPU 1 and poll"), "{said}");

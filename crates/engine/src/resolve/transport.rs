@@ -98,8 +98,8 @@ impl Planner<'_> {
 
     /// CPUs of several followers; empty for a single one, which uses the plan's.
     fn cpus_of_followers(&self, followers: u32) -> Vec<usize> {
-        // Other hosts have other CPUs, and choose themselves.
-        if !self.plan.hosts.is_empty() {
+        // Other hosts have other CPUs, and choose themselves; of a list the kernel chooses.
+        if !self.plan.hosts.is_empty() || !self.plan.cpus.is_empty() {
             return Vec::new();
         }
         let leader = self.plan.leader_cpu.unwrap_or_default();

@@ -26,8 +26,15 @@ pub(super) enum PayloadState {
     Skipped(String),
 }
 
+impl ExportedSub {
+    /// Reason that figures of a payload are not those of what was asked for, if so.
+    pub fn unusable<'a>(&'a self, payload: &'a ExportedPayload) -> Option<&'a str> {
+        payload.state.unusable().or(self.of_scheduler.as_deref())
+    }
+}
+
 impl PayloadState {
-    /// Why its figures are not those of what was asked for, if so.
+    /// Reason that its figures are not those of what was asked for, if so.
     pub fn unusable(&self) -> Option<&str> {
         match self {
             PayloadState::Passed | PayloadState::Lossy(_) => None,
@@ -38,6 +45,7 @@ impl PayloadState {
 
 /// A planned payload with the usual figures: p50 and p99 of latencies, rates and loss.
 pub(super) struct ExportedPayload {
+    pub payload_bytes: u64,
     /// The payload, or that all topics are meant.
     pub size: String,
     /// As `size`, within a sentence.
@@ -99,7 +107,7 @@ pub(super) fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
                     (None, None, None) => PayloadState::Passed,
                 };
                 let (figures, unbounded) = figures.into_iter().partition(|one| one.needs.is_none());
-                ExportedPayload { size, at, state, figures, unbounded }
+                ExportedPayload { payload_bytes: bytes, size, at, state, figures, unbounded }
             };
             all.push(ExportedSub {
                 name: named(&plan.name),
@@ -121,6 +129,7 @@ fn missing(line: &str, named: impl Fn(&str) -> String) -> ExportedSub {
     let parts = line.strip_prefix("transport '").and_then(|rest| rest.split_once("': "));
     let (name, why) = parts.unwrap_or(("transport", line));
     let nothing = ExportedPayload {
+        payload_bytes: 0,
         size: "all payloads".to_owned(),
         at: "at all payloads".to_owned(),
         state: PayloadState::Skipped(format!("it was not measured: {why}")),

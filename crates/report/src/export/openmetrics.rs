@@ -3,6 +3,7 @@
 //! # Source
 //! <https://prometheus.io/docs/specs/om/open_metrics_spec/>
 
+use super::exported::{ExportedSub, measured};
 use crate::results::NamedResults;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
@@ -11,7 +12,7 @@ use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::metric::Stream;
 
 /// Every stored figure put together over its rounds, and the loss. A percentile of too few samples for an upper bound is left
-/// out, and what polled on a shared CPU, whose figures are scheduler time slices.
+/// out, and so are payloads whose figures are not those of what was asked for.
 pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
     let mut families: BTreeMap<(Figure, bool), String> = BTreeMap::new();
     let mut add = |figure: Figure, labels: &[(&str, String)], statistic: Statistic, value: f64| {
@@ -26,13 +27,16 @@ pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
     for one in results {
         let folder = (results.len() > 1).then(|| ("folder", one.name.to_owned()));
         let table = MetricTable::of(one.manifest);
-        let plan = &one.manifest.plan;
-        let shared = plan.sub_experiments.iter().filter(|sub| plan.polls_on_shared_cpu(sub));
-        let shared: HashSet<&str> = shared.map(|sub| sub.name.as_str()).collect();
+        let measured = measured(std::slice::from_ref(one));
+        let unusable = |sub: &'_ ExportedSub| {
+            let payloads = sub.payloads.iter().filter(|payload| sub.unusable(payload).is_some());
+            payloads.map(|payload| (sub.name.clone(), payload.payload_bytes)).collect::<Vec<_>>()
+        };
+        let unusable: HashSet<(String, u64)> = measured.iter().flat_map(unusable).collect();
         for rounds in table.select(|_| true) {
             let (row, stream) = (rounds.key.row, table.stream(rounds.key));
             let is_bounded = table.is_bounded(row, stream, rounds.key.figure, rounds.key.statistic);
-            if !is_bounded || shared.contains(table.sub(row)) {
+            if !is_bounded || unusable.contains(&(table.sub(row).to_owned(), row.payload_bytes)) {
                 continue;
             }
             let labels = [
@@ -46,7 +50,7 @@ pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
         }
         for one in Selection::default().select(&table).iter().filter(|one| one.address.figure.is_derived()) {
             let address = &one.address;
-            if shared.contains(address.sub_experiment.as_str()) {
+            if unusable.contains(&(address.sub_experiment.clone(), address.payload_bytes)) {
                 continue;
             }
             let labels = [

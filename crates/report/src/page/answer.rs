@@ -164,7 +164,7 @@ fn belief(sides: &[MeasuredSide<'_>]) -> String {
     let proofs = proofs(sides);
     let unfinished: usize = sides.iter().flat_map(MeasuredSide::undisturbed).map(|sub| sub.unfinished().len()).sum();
     let is_whole = sides.iter().all(|side| side.manifest.status == RunStatus::Complete);
-    let (disturbed, missed) = (disturbances(sides), missed(sides));
+    let (disturbed, missed, polled) = (disturbances(sides), missed(sides), polled(sides));
     let measured =
         sides.iter().flat_map(MeasuredSide::undisturbed).flat_map(Merged::payloads).map(|payload| payload.cells.len());
     let (rounds, lost, too_few) = (measured.min().unwrap_or(0), losses(sides), too_few(sides));
@@ -173,6 +173,7 @@ fn belief(sides: &[MeasuredSide<'_>]) -> String {
         () if proofs.has_failed || unfinished > 0 || !is_whole || worst >= 1.0 => "Do not rely on all of it.",
         () if proofs.are_hidden
             || missed.is_some()
+            || polled.is_some()
             || too_few.is_some()
             || !disturbed.is_audited
             || disturbed.level == Some(Level::Fail)
@@ -205,6 +206,7 @@ fn belief(sides: &[MeasuredSide<'_>]) -> String {
         (worst == 0.0, lost.map(|lost| lost.0)),
         (false, too_few),
         (false, missed),
+        (false, polled),
         (rounds >= 6, Some(rounds_text)),
         (disturbed.level.is_none() && disturbed.is_audited, Some(disturbed.text)),
     ];
@@ -313,6 +315,12 @@ fn missed(sides: &[MeasuredSide<'_>]) -> Option<String> {
     let names: BTreeSet<String> = sides.iter().flat_map(of_side).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     (!names.is_empty()).then(|| format!("rate missed by {}", listed(&names)))
+}
+
+fn polled(sides: &[MeasuredSide<'_>]) -> Option<String> {
+    let polled = sides.iter().flat_map(MeasuredSide::undisturbed).filter(|sub| sub.polls_on_shared_cpu);
+    let names: Vec<&str> = polled.map(|sub| sub.planned.name.as_str()).collect();
+    (!names.is_empty()).then(|| format!("scheduler time slices were measured of {}, on a shared CPU", listed(&names)))
 }
 
 /// Findings of the audits.

@@ -37,7 +37,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
         return None;
     }
     let line = |(curve, cost, value): &(&Curve<'_>, Value, Value)| {
-        let (look, name) = curve.drawn();
+        let (look, name) = curve.drawn(&[payload]);
         let interval = value.interval.map(|interval| (cost.value, interval.low, interval.high));
         let look = Look { stroke: Stroke::None, ..look };
         Line { name, points: vec![(cost.value, value.value)], intervals: interval.into_iter().collect(), look }
@@ -48,12 +48,12 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     Some(Chart {
         name: format!("{}_cost_{}", panel.name(), panel.key(payload)),
         title: format!("What does speed cost {}?", panel.at(payload)),
-        reading: panel.reading(reading(panel, payload))?,
+        reading: panel.reading(&[payload], reading(panel, payload))?,
         subtitle: panel.subtitle(&["CPU time of all processes, user and system"], &lines),
         x: X::Numbers { label: "CPU time per message [µs]".to_owned(), log: true, whole: false },
         y: Y { label: panel.axis(), log: true, ..Y::default() },
         lines,
-        notes: is_polling.then_some(note).into_iter().chain(panel.notes()).collect(),
+        notes: is_polling.then_some(note).into_iter().chain(panel.notes(&[payload])).collect(),
         ..Chart::default()
     })
 }
@@ -61,7 +61,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
 /// Least and most CPU time, and how many times that is, round by round.
 fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let mut costs: Vec<(&Curve<'_>, Value)> =
-        panel.compared().filter_map(|curve| Some((curve, cost(curve, payload)?))).collect();
+        panel.compared(&[payload]).filter_map(|curve| Some((curve, cost(curve, payload)?))).collect();
     costs.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
     let ((first, least), (last, most)) = (costs.first()?, costs.last().filter(|_| costs.len() > 1)?);
     let written = |value: f64| Digits::Significant(3).write(value);

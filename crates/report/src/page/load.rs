@@ -1,6 +1,7 @@
 //! Latency against the offered rate, with what was achieved.
 
 use crate::curves::{Curve, Panel, look};
+use crate::merged::MISSED;
 use crate::number::count;
 use crate::plots::chart::{Chart, Line, Look, Marker, Stroke, VERMILLION, X, Y};
 use crate::values::{Value, listed, unit};
@@ -45,7 +46,8 @@ fn chart(panel: &Panel<'_>, subs: &[Rates<'_>], payload: u64) -> Option<Chart> {
         .filter(|(_, curve)| curve.side.metrics.is_rate_missed(curve.row(payload)))
         .filter_map(|(hz, curve)| Some((*hz, panel.scaled(curve.value(payload, Statistic::P50)?).value)))
         .collect();
-    let notes = subs.iter().flatten().filter_map(|(hz, curve)| note(*hz, curve, payload)).collect();
+    let of_rates = subs.iter().flatten().filter_map(|(hz, curve)| note(*hz, curve, payload));
+    let notes = of_rates.chain(panel.notes(&[])).collect();
     if !missed.is_empty() {
         let look = Look { color: Some(VERMILLION), marker: Marker::Ring, stroke: Stroke::None, strong: false };
         lines.push(Line { name: "the rate was missed".to_owned(), points: missed, look, ..Line::default() });
@@ -70,13 +72,14 @@ fn label(curve: &Curve<'_>) -> String {
 }
 
 fn lines(panel: &Panel<'_>, rates: &Rates<'_>, look: Look, payload: u64) -> Vec<Line> {
+    let mark = if rates[0].1.unfit(&[]).is_some() { MISSED } else { "" };
     let line = |(statistic, stroke): (Statistic, Stroke)| {
         let value = |(hz, curve): &(f64, &Curve<'_>)| Some((*hz, panel.scaled(curve.value(payload, statistic)?)));
         let values: Vec<(f64, Value)> = rates.iter().filter_map(value).collect();
         let interval = |(hz, value): &(f64, Value)| value.interval.map(|interval| (*hz, interval.low, interval.high));
         let look = Look { stroke, ..look };
         (!values.is_empty()).then(|| Line {
-            name: format!("{} {statistic}", label(rates[0].1)),
+            name: format!("{}{mark} {statistic}", label(rates[0].1)),
             points: values.iter().map(|(hz, value)| (*hz, value.value)).collect(),
             intervals: values.iter().filter_map(interval).collect(),
             look,
@@ -101,9 +104,11 @@ fn reading(subs: &[Rates<'_>], payload: u64) -> String {
         let (hz, curve) = rates.iter().find(|(_, curve)| is_missed(curve))?;
         Some((*hz, label(curve)))
     };
-    let missed: Vec<(f64, String)> = subs.iter().filter_map(first).collect();
-    let most = subs.iter().flatten().map(|(hz, _)| *hz).fold(0.0, f64::max);
+    let fit = || subs.iter().filter(|rates| rates.iter().all(|(_, curve)| curve.unfit(&[]).is_none()));
+    let missed: Vec<(f64, String)> = fit().filter_map(first).collect();
+    let most = fit().flatten().map(|(hz, _)| *hz).fold(0.0, f64::max);
     match missed.iter().map(|(hz, _)| *hz).reduce(f64::min) {
+        None if most == 0.0 => String::new(),
         None => format!("Every rate was kept, up to {} /s.", count(most)),
         Some(least) => {
             let names: Vec<&str> = missed.iter().filter(|one| one.0 == least).map(|one| one.1.as_str()).collect();

@@ -16,14 +16,14 @@ pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
 
 fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     let line = |curve: &&Curve<'_>| {
-        let (look, name) = curve.drawn();
+        let (look, name) = curve.drawn(&[payload]);
         let points = differences(panel, curve, payload)?;
         Some(Line { name, points, intervals: Vec::new(), look })
     };
     Some(Chart {
         name: format!("{}_rounds_{}", panel.name(), panel.key(payload)),
         title: format!("Do rounds agree {}?", panel.at(payload)),
-        reading: panel.reading(reading(panel, payload))?,
+        reading: panel.reading(&[payload], reading(panel, payload))?,
         subtitle: format!(
             "{} · each point is one round, as its difference from the median of all rounds",
             panel.figure.help()
@@ -31,7 +31,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
         x: X::Numbers { label: "Round".to_owned(), log: false, whole: true },
         y: Y { label: format!("{} from its median [%]", panel.name()), ..Y::default() },
         lines: panel.drawn().iter().filter_map(line).collect(),
-        notes: panel.notes(),
+        notes: panel.notes(&[payload]),
         ..Chart::default()
     })
 }
@@ -52,7 +52,7 @@ fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
         Some(high - low)
     };
     let mut spreads: Vec<(&Curve<'_>, f64)> =
-        panel.compared().filter_map(|curve| Some((curve, spread(curve)?))).collect();
+        panel.compared(&[payload]).filter_map(|curve| Some((curve, spread(curve)?))).collect();
     spreads.sort_by(|a, b| a.1.total_cmp(&b.1));
     let written = |value: f64| Digits::Significant(2).write(value);
     let ((first, least), (last, most)) = (spreads.first()?, spreads.last()?);
@@ -69,7 +69,7 @@ fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let named = |is: &dyn Fn(&[f64]) -> bool| -> Vec<&str> {
         let of_curve =
             |curve: &&Curve<'_>| curve.rounds(payload, panel.statistic()).is_some_and(|rounds| is(rounds.values));
-        panel.compared().filter(of_curve).map(|curve| curve.label.as_str()).collect()
+        panel.compared(&[payload]).filter(of_curve).map(|curve| curve.label.as_str()).collect()
     };
     let drifting = named(&|values| drift_of_rounds(values).is_some());
     let of_modes = named(&|values| modes_of_rounds(values).is_some());

@@ -60,7 +60,7 @@ fn chart(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> Option<Cha
         let values: Vec<(f64, Value)> = shown.filter_map(|(of, x)| Some((*x, ratio(*pair, payload, *of)?))).collect();
         let interval = |(x, value): &(f64, Value)| value.interval.map(|interval| (*x, interval.low, interval.high));
         (!values.is_empty()).then(|| Line {
-            name: pair.1.label.clone(),
+            name: pair.1.drawn(&[payload]).1,
             points: values.iter().map(|(x, value)| (*x, value.value)).collect(),
             intervals: values.iter().filter_map(interval).collect(),
             look: pair.0.look,
@@ -80,6 +80,7 @@ fn chart(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> Option<Cha
         y: Y { label: format!("Ratio of {} [1]", panel.name()), log: true, ..Y::default() },
         lines,
         marks: vec![Mark { name: format!("1: as {reference}"), at: AxisValue::Y(1.0), color: BLACK }],
+        notes: panel.notes(&[payload]),
         ..Chart::default()
     })
 }
@@ -101,9 +102,16 @@ fn reading(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> String {
             (None, Seen::Unknown) => 3,
         })
     };
+    // Notes of an `ab` say what its verdicts are of.
+    let is_fit = |pair: &&CurvePair<'_>| {
+        panel.pairs().is_some() || [pair.0, pair.1].iter().all(|curve| curve.unfit(&[payload]).is_none())
+    };
     let told = |statistic: Statistic| {
-        let found: Vec<(usize, &str)> =
-            pairs.iter().filter_map(|pair| Some((word(pair, statistic)?, pair.1.label.as_str()))).collect();
+        let found: Vec<(usize, &str)> = pairs
+            .iter()
+            .filter(is_fit)
+            .filter_map(|pair| Some((word(pair, statistic)?, pair.1.label.as_str())))
+            .collect();
         let of_word = |at: usize| found.iter().filter(|one| one.0 == at).map(|one| one.1).collect::<Vec<_>>();
         let parts = WORDS.iter().enumerate().map(|(at, what)| (what, of_word(at)));
         let parts = parts.filter(|(_, names)| !names.is_empty());

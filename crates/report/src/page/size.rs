@@ -19,7 +19,7 @@ pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
 
 fn lines(panel: &Panel<'_>, ends: [u64; 2]) -> Option<Chart> {
     let line = |curve: &&Curve<'_>| {
-        let (look, name) = curve.drawn();
+        let (look, name) = curve.drawn(&panel.payloads);
         let values = panel
             .payloads
             .iter()
@@ -32,7 +32,7 @@ fn lines(panel: &Panel<'_>, ends: [u64; 2]) -> Option<Chart> {
     let is_rate = panel.figure.better() == Better::Higher;
     let mut lines: Vec<Line> = panel.drawn().iter().map(line).collect();
     let copies = copy::lines(panel, &lines);
-    let notes = panel.notes().into_iter().chain(copy::notes(panel, &copies)).collect();
+    let notes = panel.notes(&panel.payloads).into_iter().chain(copy::notes(panel, &copies)).collect();
     let subtitle = panel.subtitle(&[], &lines);
     lines.extend(copies);
     Some(Chart {
@@ -40,7 +40,7 @@ fn lines(panel: &Panel<'_>, ends: [u64; 2]) -> Option<Chart> {
         title: if is_rate { "How does the rate change with size?" } else { "How does latency grow with size?" }
             .to_owned(),
         subtitle,
-        reading: panel.reading(reading(panel, ends))?,
+        reading: panel.reading(&ends, reading(panel, ends))?,
         x: X::Numbers { label: "Payload [bytes]".to_owned(), log: true, whole: true },
         y: Y { label: panel.axis(), log: true, ..Y::default() },
         lines,
@@ -56,7 +56,7 @@ fn reading(panel: &Panel<'_>, [least, most]: [u64; 2]) -> Option<String> {
         compare(&last?, &first?, true)
     };
     let mut grown: Vec<(&Curve<'_>, Value)> =
-        panel.compared().filter_map(|curve| Some((curve, growth(curve)?))).collect();
+        panel.compared(&[least, most]).filter_map(|curve| Some((curve, growth(curve)?))).collect();
     grown.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
     let ends = format!("from {} to {}", display_size(least), display_size(most));
     let written = |value: f64| Digits::Significant(2).write(value);
@@ -67,7 +67,7 @@ fn reading(panel: &Panel<'_>, [least, most]: [u64; 2]) -> Option<String> {
     };
     let (first, others) = grown.split_first()?;
     let is_bare = [Some(first), others.last()].into_iter().flatten().any(|one| one.1.seen() == Seen::Unknown);
-    let rounds = panel.compared().map(Curve::measured_rounds).max().unwrap_or(1);
+    let rounds = panel.compared(&[least, most]).map(Curve::measured_rounds).max().unwrap_or(1);
     // Each value may have an interval within its round; what other rounds would be is not known.
     let bare = match (is_bare, rounds) {
         (false, _) => String::new(),
@@ -95,7 +95,7 @@ fn columns(panel: &Panel<'_>) -> Option<Chart> {
     let mut values: Vec<(String, Value)> = panel
         .drawn()
         .iter()
-        .filter_map(|curve| Some((curve.drawn().1, panel.scaled(curve.value(payload, panel.statistic())?))))
+        .filter_map(|curve| Some((curve.drawn(&[payload]).1, panel.scaled(curve.value(payload, panel.statistic())?))))
         .collect();
     if has_loads || values.len() < 2 {
         return None;
@@ -120,7 +120,7 @@ fn columns(panel: &Panel<'_>) -> Option<Chart> {
         x: X::Categories { label: String::new(), names: values.into_iter().map(|(name, _)| name).collect() },
         y: Y { label: panel.axis() + if log { ", logarithmic" } else { "" }, log, from_zero: true, ..Y::default() },
         stacks: vec![part],
-        notes: panel.notes(),
+        notes: panel.notes(&[payload]),
         ..Chart::default()
     })
 }

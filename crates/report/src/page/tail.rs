@@ -29,7 +29,7 @@ pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
 fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     let line = |curve: &&Curve<'_>| {
         let values = quantiles(panel, curve, payload);
-        let (look, name) = curve.drawn();
+        let (look, name) = curve.drawn(&[payload]);
         let points = values.iter().map(|(x, value)| (*x, value.value)).collect();
         let interval = |(x, value): &(f64, Value)| value.interval.map(|interval| (*x, interval.low, interval.high));
         let intervals = values.iter().filter_map(interval).collect();
@@ -44,7 +44,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
         x: X::Percentiles { label: "Percentile".to_owned() },
         y: Y { label: panel.axis().replace("Median of ", ""), log: true, ..Y::default() },
         lines,
-        notes: panel.notes(),
+        notes: panel.notes(&[payload]),
         ..Chart::default()
     })
 }
@@ -74,7 +74,7 @@ pub fn quantiles(panel: &Panel<'_>, curve: &Curve<'_>, payload: u64) -> Vec<(f64
 /// The longest and the shortest tail by the highest percentile that all have; if all have none, of those that have p90.
 fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let curves: Vec<&Curve<'_>> =
-        panel.compared().filter(|curve| curve.value(payload, Statistic::P50).is_some()).collect();
+        panel.compared(&[payload]).filter(|curve| curve.value(payload, Statistic::P50).is_some()).collect();
     let has = |curve: &&Curve<'_>, statistic: Statistic| {
         curve.value(payload, statistic).is_some() && curve.is_bounded(payload, statistic)
     };

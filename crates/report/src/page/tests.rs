@@ -1,7 +1,7 @@
 use super::*;
 use crate::fixture::{self, add, result};
 use crate::plots::Options;
-use crate::plots::chart::{HeatLevel, Stroke, X};
+use crate::plots::chart::{HeatLevel, Line, Stroke, X};
 use crate::plots::narrow_tests::assert_legible;
 use crate::render::Text;
 use std::collections::BTreeSet;
@@ -174,35 +174,63 @@ fn what_failed_is_no_answer_and_not_believed() {
 /// Whatever a chart draws, its sentence compares only figures of the transports themselves.
 #[test]
 fn what_is_not_ranked_is_marked_and_compared_by_no_sentence() {
-    let mut manifest = rounds(&[("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW), ("tcp", "tcp/nodelay", &LIKE_A)]);
-    manifest.plan.follower_cpu = manifest.plan.leader_cpu;
-    for sub in manifest.plan.sub_experiments.iter_mut().skip(1) {
-        sub.wait = Wait::Block;
+    let measured = || {
+        let subs = [("uds", "uds/stream", &A[..]), ("mq", "mq/queue", &SLOW), ("tcp", "tcp/nodelay", &LIKE_A)];
+        let mut manifest = rounds(&subs);
+        for result in &mut manifest.sub_experiments {
+            fixture::put_costs(&mut result.cells[0].trials[0]);
+        }
+        manifest
+    };
+    /// Changes the results of a sub-experiment.
+    type Change = fn(&mut Manifest, &str);
+    let unfit: [(&str, Change); 3] = [
+        ("failed the path proof", |manifest, name| {
+            let results = manifest.sub_experiments.iter_mut().filter(|result| result.name == name);
+            results.for_each(|result| result.path_proof.as_mut().unwrap().verdict = Verdict::Failed);
+        }),
+        ("missed the rate", |manifest, name| {
+            let results = manifest.sub_experiments.iter_mut().filter(|result| result.name == name);
+            let cells = results.flat_map(|result| &mut result.cells);
+            cells.flat_map(|cell| &mut cell.trials).for_each(|trial| trial.rate_missed = true);
+        }),
+        ("polled on a shared CPU", |manifest, name| {
+            manifest.plan.follower_cpu = manifest.plan.leader_cpu;
+            for sub in manifest.plan.sub_experiments.iter_mut().filter(|sub| sub.name != name) {
+                sub.wait = Wait::Block;
+            }
+        }),
+    ];
+    for (why, make_unfit) in unfit {
+        let mut manifest = measured();
+        make_unfit(&mut manifest, "uds");
+        let document = page_of_one(&manifest);
+        assert!(!answer(&document).contains("Reliable."), "{why}");
+        let names: Vec<&str> = document.charts().map(|chart| chart.name.as_str()).collect();
+        for kind in ["by_payload", "percentiles", "rounds", "cost"] {
+            assert!(names.iter().any(|name| name.contains(kind)), "{names:?}");
+        }
+        for chart in document.charts() {
+            assert!(!chart.reading.contains("uds/stream") && !chart.reading.is_empty(), "{why}: {}", chart.reading);
+            let is_marked = |line: &Line| line.name.starts_with("uds/stream") && line.name.ends_with('!');
+            assert!(chart.lines.iter().any(is_marked), "{why}: {}", chart.name);
+            let note = format!("! {why}, not compared: uds/stream");
+            assert!(chart.notes.iter().any(|one| one.starts_with(&note)), "{:?}", chart.notes);
+        }
+        for name in ["mq", "tcp"] {
+            make_unfit(&mut manifest, name);
+        }
+        if why == "polled on a shared CPU" {
+            manifest.plan.sub_experiments.iter_mut().for_each(|sub| sub.wait = Wait::Poll);
+        }
+        let document = page_of_one(&manifest);
+        let still: Vec<&str> = document.charts().map(|chart| chart.name.as_str()).collect();
+        assert_eq!(still, names, "{why}: nothing to compare, but all is drawn");
+        assert!(document.charts().all(|chart| chart.reading.is_empty()), "{}", readings(&document));
+        let results = [NamedResults { name: "r", manifest: &manifest }];
+        let gauges = crate::export::openmetrics(&results);
+        assert!(!gauges.contains("sub_experiment=") && gauges.contains("tripmeter_run_info"), "{why}: {gauges}");
     }
-    for result in &mut manifest.sub_experiments {
-        fixture::put_costs(&mut result.cells[0].trials[0]);
-    }
-    let document = page_of_one(&manifest);
-    let names: Vec<&str> = document.charts().map(|chart| chart.name.as_str()).collect();
-    for kind in ["by_payload", "percentiles", "rounds", "cost"] {
-        assert!(names.iter().any(|name| name.contains(kind)), "{names:?}");
-    }
-    for chart in document.charts() {
-        assert!(!chart.reading.contains("uds/stream") && !chart.reading.is_empty(), "{}", chart.reading);
-        assert!(chart.lines.iter().any(|line| line.name == "uds/stream, poll!"), "{}", chart.name);
-        assert!(
-            chart.notes.iter().any(|note| note == "! polled on a shared CPU, not compared: uds/stream, poll."),
-            "{:?}",
-            chart.notes
-        );
-    }
-    for sub in &mut manifest.plan.sub_experiments {
-        sub.wait = Wait::Poll;
-    }
-    let document = page_of_one(&manifest);
-    let still: Vec<&str> = document.charts().map(|chart| chart.name.as_str()).collect();
-    assert_eq!(still, names, "nothing to compare, but all is drawn");
-    assert!(document.charts().all(|chart| chart.reading.is_empty()), "{}", readings(&document));
 }
 
 /// Marks of the table are part of the sentence on how far it can be believed.

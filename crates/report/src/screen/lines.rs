@@ -99,10 +99,10 @@ impl<'a> ScreenPage<'a> {
         }
         let level = |line: &LoadLine| {
             let of = |payloads: &[u64]| self.level(*line, payloads, (shown.figure)(self.load(*line)), Statistic::P50);
-            let kept: Vec<u64> = payloads.iter().copied().filter(|payload| !self.is_missed(*line, *payload)).collect();
-            [of(&kept), of(&payloads)]
+            let kept = payloads.iter().copied().filter(|payload| self.is_fit(*line, *payload));
+            [of(&kept.collect::<Vec<_>>()), of(&payloads)]
         };
-        // Lines that missed every rate come last, the fastest first, too.
+        // Lines that are not ranked come last, the fastest first, too.
         lines.sort_by(|a, b| level(a).partial_cmp(&level(b)).expect("a level is a number"));
         let is_compared = pattern == Pattern::Ping || lines.iter().any(|line| self.is_floor(*line));
         let distances: Vec<Option<f64>> =
@@ -156,6 +156,11 @@ impl<'a> ScreenPage<'a> {
         self.sub(line.0).disqualified().is_some()
     }
 
+    /// True if figures at a payload are ranked.
+    fn is_fit(&self, line: LoadLine, payload_bytes: u64) -> bool {
+        !self.is_disqualified(line) && !self.is_missed(line, payload_bytes)
+    }
+
     pub(super) fn pair(&self, line: LoadLine, payload_bytes: u64, figure: Figure) -> [Cell; 2] {
         let get = |statistic| self.metrics.get(row(line, payload_bytes), &Stream::all(), figure, statistic);
         let merged = self.sub(line.0).payload(payload_bytes);
@@ -175,8 +180,11 @@ impl<'a> ScreenPage<'a> {
         if lines.is_empty() {
             return None;
         }
-        let level = |line: &LoadLine| self.level(*line, &payloads, Figure::ReceivedRate, Statistic::Value);
-        lines.sort_by(|a, b| level(b).total_cmp(&level(a)));
+        let level = |line: &LoadLine| {
+            let is_unfit = !payloads.iter().any(|payload| self.is_fit(*line, *payload));
+            (is_unfit, -self.level(*line, &payloads, Figure::ReceivedRate, Statistic::Value))
+        };
+        lines.sort_by(|a, b| level(a).partial_cmp(&level(b)).expect("a level is a number"));
         let mut columns = vec![Column::words("transport", "received", "")];
         for payload in payloads.iter().map(|payload| display_size(*payload)) {
             let of = |what, title, divisor, help| {

@@ -5,6 +5,7 @@ use crate::error::CliError;
 use crate::{output, verdicts};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tripmeter_analysis::JudgedResults;
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_analysis::pairs::{FailedSide, Pair, PairedFigure, Pairs, judged, too_few_samples};
 use tripmeter_model::address::FigureAddress;
@@ -139,12 +140,13 @@ impl<'a> Found<'a> {
             *names.iter().fold(&mut made, |inside, name| &mut inside[*name]) = part;
         }
         let failures = self.pairs.failures.iter().map(|failure| (failure_line(failure), false));
-        let shared = plan.sub_experiments.iter().filter(|side| plan.polls_on_shared_cpu(side));
-        let shared =
-            shared.filter_map(|side| Some((format!("side {}: {}", side.name, plan.shared_cpus(side)?), false)));
+        let results = JudgedResults { manifest: manifest.clone(), allows_damage: false };
+        let notes_of = |side: &str| {
+            results.notes(side).into_iter().map(move |why| (format!("side {side}: {why}"), false)).collect::<Vec<_>>()
+        };
         let too_few = too_few_samples(&self.figures).map(|why| (why, false));
         let missed = self.missed_rates().into_iter().map(|why| (why, true));
-        let troubles = failures.chain(missed).chain(too_few).chain(shared).collect();
+        let troubles = failures.chain(missed).chain(too_few).chain(SIDES.into_iter().flat_map(notes_of)).collect();
         let mut verdict = verdicts::of_pairs(SIDES[1], &self.comparisons, &asked.question, troubles, self.exit_code())
             .with_judged(vec![JudgedFolder::new(None, manifest)]);
         if manifest.status == RunStatus::Running {
