@@ -69,11 +69,12 @@ extern "C" {
 #define TM_FOLLOWER 2u /* answers; subscriber or server */
 
 /* Patterns (bits). What travels over a link:
- *   ping        both ways, one message at a time, each answered by the follower with a message of the same size
+ *   ping        both ways, one message at a time over each link, each answered by the follower with a message of the same
+ *               size; one link per client
  *   publish     leader to follower only, at a fixed rate, one link per topic; with several publishers (TM_PUBLISHERS) the
  *               leader has one link per publisher, all of the same topic, and the follower one link that takes from all
  *   call        both ways; the follower's loan names the request it answers (`in_reply_to`), one link per client
- *   throughput  leader to follower only, as fast as it will go
+ *   throughput  leader to follower only, as fast as it will go, with links as under publish
  *   log         publish only; there is no follower. Every publish logs its message, a printable text without line breaks,
  *               as one line that ends with the text and a line break; before it may stand what the system puts there.
  *               Lines go to the file `log` in scratch_dir: with TM_PATH_FILE the leader makes it, with TM_PATH_PIPE it is
@@ -107,8 +108,8 @@ extern "C" {
 #define TM_INTERRUPT (1u << 7)    /* under block, calls have no time-out of their own: the host interrupts an overdue one
                                    * with SIGUSR2 in the calling thread; EINTR is then reported as TM_AGAIN. Nobody else
                                    * gets signals from the host */
-#define TM_PUBLISHERS (1u << 8)   /* under publish, several links of the leader may publish on one topic, which one link of
-                                   * the follower takes from: see publisher_count */
+#define TM_PUBLISHERS (1u << 8)   /* under publish and throughput, several links of the leader may publish on one topic,
+                                   * which one link of the follower takes from: see publisher_count */
 #define TM_BROKER (1u << 9)       /* with path tcp: messages go through a third process, with which both sides are connected
                                    * at the same address; the host looks who it is */
 
@@ -227,7 +228,7 @@ typedef struct tm_node_options {
      * addresses that a true one would use. It must change nothing in scratch_dir that the true pair uses. */
     uint32_t unauthorized_peer;
     /* Links of the leader that publish on one topic, all of which the follower's only link takes from; 1 but under publish
-     * with TM_PUBLISHERS. Above 1, link_count is as much at the leader and 1 at the follower, whose link_connect gets the
+     * and throughput with TM_PUBLISHERS. Above 1, link_count is as much at the leader and 1 at the follower, whose link_connect gets the
      * address of each of the leader's links, by their index; each of the leader's links gets that of the follower's. The
      * host connects the leader's links one after the other while the follower is in its one call, and then publishes from
      * a thread for each. Never mix messages of two publishers. Appended after the first release

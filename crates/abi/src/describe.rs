@@ -165,7 +165,7 @@ pub struct Variant {
     pub fan_out: bool,
     /// True if calls under `block` have no time-out of their own; the host interrupts an overdue one with a signal.
     pub interrupt: bool,
-    /// True if several links of the leader may publish on one topic under `publish`.
+    /// True if several links of the leader may publish on one topic under `publish` and `throughput`.
     #[serde(default)]
     pub publishers: bool,
     /// True if messages go through a third process, to which both sides connect by TCP at one address.
