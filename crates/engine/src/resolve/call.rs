@@ -61,14 +61,14 @@ pub(super) fn pace(common: &Common) -> Option<&'static str> {
     given.filter(|(_, text)| text.is_some()).map(|(flag, _)| flag).next()
 }
 
-/// Workload of round trips: a closed loop; at a rate, in bursts or of several clients calls, with the loss timeout of round
-/// trips.
+/// Workload of round trips: a closed loop; at a rate, in bursts or of a number of clients calls, with the loss timeout of
+/// round trips.
 pub(super) fn round_trips(common: &Common, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
-    let clients = common.clients.as_deref().map_or(Ok(1), number)?;
     let is_timed = pace(common).is_some();
-    if !is_timed && clients == 1 {
+    if !is_timed && common.clients.is_none() {
         return Ok(Workload::default());
     }
+    let clients = common.clients.as_deref().map_or(Ok(1), number)?;
     let timeout_ns = timeout_ns.unwrap_or((DEFAULT_LOSS_TIMEOUT_S * 1e9) as u64);
     Ok(match is_timed {
         true => Workload::calls(load::timed(common)?, clients, timeout_ns),
