@@ -229,6 +229,8 @@ pub struct JudgedFigure {
     pub address: FigureAddress,
     /// Both sides, their ratio and the verdict.
     pub comparison: Comparison,
+    /// False for a percentile with too few samples for an upper bound, where more runs decide nothing.
+    pub is_bounded: bool,
 }
 
 impl JudgedFigure {
@@ -243,20 +245,26 @@ impl JudgedFigure {
             })
             .unzip();
         let compared = compare(&sides, question)?;
-        Ok(addresses.into_iter().zip(compared).map(|(address, comparison)| Self { address, comparison }).collect())
+        Ok(addresses
+            .into_iter()
+            .zip(compared)
+            .map(|(address, comparison)| Self { address, comparison, is_bounded: true })
+            .collect())
     }
 
     /// Figure that varies most from run to run, and the runs that detect a change by the share `effect` even there, by
     /// [`runs_needed`].
     pub fn hardest<'a>(all: &'a [Self], question: &Question, effect: f64) -> Option<(&'a Self, Option<u64>)> {
-        let comparisons: Vec<Comparison> = all.iter().map(|one| one.comparison.clone()).collect();
+        let bounded: Vec<&Self> = all.iter().filter(|one| one.is_bounded).collect();
+        let comparisons: Vec<Comparison> = bounded.iter().map(|one| one.comparison.clone()).collect();
         let (place, needed) = runs_needed(&comparisons, question, effect)?;
-        Some((&all[place], needed))
+        Some((bounded[place], needed))
     }
 
     /// Of a percentile with too few samples for an upper bound only a regression is a verdict.
     #[must_use]
     pub(crate) fn if_bounded(mut self, is_bounded: bool) -> Self {
+        self.is_bounded = is_bounded;
         if !is_bounded && !self.is_regressed() {
             self.comparison.judged.verdict = ChangeVerdict::Inconclusive;
         }

@@ -47,7 +47,10 @@ impl JudgedResults {
     /// interrupted payloads.
     pub fn trusted(&self) -> MetricTable {
         MetricTable::of_those(&self.manifest, |result, cell| {
-            result.distrust(self.allows_damage).is_none() && !cell.is_cut_off()
+            let plan = self.plan(&result.name);
+            let is_whole =
+                plan.is_none_or(|plan| result.unmeasured(plan).all(|one| one.payload_bytes != cell.payload_bytes));
+            result.distrust(self.allows_damage).is_none() && !cell.is_cut_off() && is_whole
         })
     }
 

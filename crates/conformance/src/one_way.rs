@@ -8,6 +8,9 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::samples::SampleRow;
 
+/// Topics, or publishers of one.
+const LINKS: u32 = 2;
+
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     if !variant.can(Pattern::Throughput) {
         return Vec::new();
@@ -20,7 +23,17 @@ pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
         let keys = format!("{keys}\none_way = {}", variant.declared.waits.iter().max() == Some(wait));
         PlannedPart::new(variant, "throughput", *wait, &keys, check)
     };
-    variant.waits(true).iter().map(of).collect()
+    let parallel = |kind: &'static str, axis: &str| {
+        let keys = format!(
+            "pattern = \"throughput\"\nsamples = {SAMPLES}\nrate = \"500\"\npayloads = \"{payloads}\"\n{axis} = {LINKS}\n\
+             one_way = true"
+        );
+        let of = |wait: &Wait| PlannedPart::new(variant, kind, *wait, &keys, check);
+        variant.waits(false).iter().map(of).collect::<Vec<_>>()
+    };
+    let publishers =
+        if variant.declared.publishers { parallel("throughput-publishers", "publishers") } else { Vec::new() };
+    variant.waits(true).iter().map(of).chain(parallel("throughput-topics", "topics")).chain(publishers).collect()
 }
 
 fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {
@@ -41,7 +54,8 @@ fn check_trial(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadRes
     };
     let counts = counts(trial);
     let Counts { sent, received, lost, duplicated, reordered, damaged, .. } = counts;
-    let whole = received + lost + damaged == SAMPLES && sent == SAMPLES;
+    let planned = SAMPLES * u64::from(outcome.plan.workload.links());
+    let whole = received + lost + damaged == planned && sent == planned;
     faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
     faults.check(lost == 0 || outcome.may_lose, || format!("{place}: {lost} lost"));
     // The loopback may reorder messages that a thread sends from several CPUs.

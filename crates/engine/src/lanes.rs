@@ -10,7 +10,7 @@ mod round_trips;
 use crate::measure::inbox::Inbox;
 pub use crate::measure::setting::LoopSetting;
 pub use lane::{
-    Answering, Calls, Ended, Flow, Lane, Logging, Publication, Published, Received, Receiving, Spaced, Turns,
+    Answering, Calls, Ended, Flow, Keeps, Lane, Logging, Publication, Published, Received, Receiving, Spaced, Turns,
 };
 use link::AllLinks;
 pub use round_trips::RoundTrips;

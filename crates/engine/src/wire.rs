@@ -292,8 +292,11 @@ pub struct Task {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskReply {
-    /// Messages are counted. Of one link, sampled arrivals are noted if there is a place for them; of all links, every one.
-    Nothing,
+    /// Messages are counted.
+    Nothing {
+        /// True if arrivals of sampled messages are noted, where there is a place for them; otherwise every one.
+        is_sampled: bool,
+    },
     /// Messages are answered.
     Answer {
         /// True if the answer names its request to the transport.
@@ -308,9 +311,11 @@ pub enum TaskReply {
 
 impl Task {
     /// Counts over the first link.
-    pub const COUNT: Self = Self { reply: TaskReply::Nothing, serves_all: false };
-    /// Notes arrivals over every link.
-    pub const NOTE: Self = Self { reply: TaskReply::Nothing, serves_all: true };
+    pub const COUNT: Self = Self { reply: TaskReply::Nothing { is_sampled: true }, serves_all: false };
+    /// Counts over every link.
+    pub const COUNT_ALL: Self = Self { serves_all: true, ..Self::COUNT };
+    /// Notes every arrival over every link.
+    pub const NOTE: Self = Self { reply: TaskReply::Nothing { is_sampled: false }, serves_all: true };
     /// Answers over the first link.
     pub const ANSWER: Self = Self { reply: TaskReply::Answer { names_request: false }, serves_all: false };
 }

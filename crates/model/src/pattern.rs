@@ -240,7 +240,7 @@ pub static PATTERNS: [PatternFacts; 5] = [
             ..allowed(
                 Reply::Nothing,
                 &[LoadKind::Max, LoadKind::Rate, LoadKind::Burst, LoadKind::Search],
-                &[Axis::Followers],
+                &[Axis::Topics, Axis::Publishers, Axis::Followers],
             )
         }],
         defaults: DEFAULTS,
@@ -391,8 +391,8 @@ mod tests {
         assert_eq!(having(&|facts| facts.has_load(LoadKind::Rate)), "ping publish call throughput");
         assert_eq!(having(&|facts| facts.has_load(LoadKind::Search)), "throughput");
         assert_eq!(having(&|facts| facts.has_load(LoadKind::Recorded)), "publish call");
-        assert_eq!(having(&|facts| facts.has_axis(Axis::Topics)), "publish");
-        assert_eq!(having(&|facts| facts.has_axis(Axis::Publishers)), "publish");
+        assert_eq!(having(&|facts| facts.has_axis(Axis::Topics)), "publish throughput");
+        assert_eq!(having(&|facts| facts.has_axis(Axis::Publishers)), "publish throughput");
         assert_eq!(having(&|facts| facts.has_axis(Axis::Clients)), "ping call");
         assert_eq!(having(&|facts| facts.has_axis(Axis::Followers)), "ping publish throughput");
         let burst = OfferedLoad::Burst(Burst { size: 2, gap_ns: 1 });

@@ -206,10 +206,10 @@ impl Workload {
         self.topology.topics.saturating_mul(self.topology.clients)
     }
 
-    /// Loops of a leader that poll: one for each link that waits for answers. Publishers sleep between messages and count
-    /// as one, as a loop beside them would keep them from waking.
+    /// Loops of a leader that poll: one for each link that waits for answers or sends as fast as it can. Publishers sleep
+    /// between messages and count as one, as a loop beside them would keep them from waking.
     pub fn polling_loops(&self) -> u32 {
-        if self.is_call() { self.links() } else { 1 }
+        if self.is_call() || self.is_saturating() { self.links() } else { 1 }
     }
 
     /// Publishers of the one topic.

@@ -5,7 +5,7 @@ use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Seve
 use crate::merged::{Merged, incomplete};
 use crate::number::count;
 use crate::number::counted;
-use crate::{hosts, notes};
+use crate::{hosts, notes, run_notes};
 use tripmeter_analysis::derived::{cpu_share, loss};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::Pattern;
@@ -68,6 +68,7 @@ pub fn aimrt(manifest: &Manifest) -> Document {
         blocks.insert(0, Block::Text(state));
     }
     let mut notes = notes(&subs);
+    notes.extend(run_notes::reservations(manifest, subs.iter().filter(is_shown)));
     notes.extend(hosts::notes(manifest, &metrics));
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
@@ -285,6 +286,7 @@ mod tests {
     use crate::fixture;
     use crate::fixture::published;
     use crate::render::markdown;
+    use tripmeter_model::Wait;
     use tripmeter_model::experiment::Mode;
     use tripmeter_model::workload::Workload;
 
@@ -348,12 +350,13 @@ mod tests {
         let trial = fixture::trial_of(&mut manifest, 4);
         fixture::put(trial, &[(Figure::TimedOut, 4.0), (Figure::Failed, 1.0)]);
         trial.rate_missed = true;
+        manifest.plan.sub_experiments.iter_mut().for_each(|sub| sub.wait = Wait::Block);
         let expected = "\
-| 1 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 (0..0.368) | 3.1/1.2 | poll | none | - | ok |
-| 2 | http/http1 | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 (0..0.368) | 3.1/1.2 | poll | none | - | ok |
-| 3 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | - | 0 (0..0.368) | 3.1/1.2 | poll | none | 1000 | ok |
-| 4 | grpc/unary | 1024 | 4 | 11.000 | 100.000 | - | 0 (0..0.368) | 3.1/1.2 | poll | none | 1000 | ok |
-| 5 | http/http1 | 1024 | 4 | !11.000 | 100.000 | - | 0.5 (0.163..1.163) | 3.1/1.2 | poll | none | 1000 | ok |
+| 1 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 (0..0.368) | 3.1/1.2 | block | none | - | ok |
+| 2 | http/http1 | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 (0..0.368) | 3.1/1.2 | block | none | - | ok |
+| 3 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | - | 0 (0..0.368) | 3.1/1.2 | block | none | 1000 | ok |
+| 4 | grpc/unary | 1024 | 4 | 11.000 | 100.000 | - | 0 (0..0.368) | 3.1/1.2 | block | none | 1000 | ok |
+| 5 | http/http1 | 1024 | 4 | !11.000 | 100.000 | - | 0.5 (0.163..1.163) | 3.1/1.2 | block | none | 1000 | ok |
 ";
         let ends_with = |manifest: &Manifest, cores: &str| {
             assert_eq!(text(manifest), format!("{RPC_HEADER}{expected}\n{RPC_LEGEND}{cores}\n"));

@@ -58,7 +58,7 @@ pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
         panel.besides_floor().filter_map(|curve| JudgedTransport::new(&side, curve, payload, wish)).collect();
     judged.sort_by(|a, b| a.standing().cmp(&b.standing()).then(a.value.value.total_cmp(&b.value.value)));
     for group in judged.chunk_by_mut(|a, b| a.standing() == b.standing()) {
-        lead(group, |one, first| ratio(&ratios(one, first, payload, wish)?, ALPHA));
+        lead(group, |one, first| ratio([one, first], payload, wish, ALPHA));
     }
     let mut ranking = Ranking { panel: &panel, rows: &rows, payload, wish, judged: &judged, level: ALPHA };
     ranking.level = ranking.level_of_ratios();
@@ -66,7 +66,7 @@ pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
     // What is ranked is the ratio to the first, round by round, and so are the rows.
     let is_first = |one: &JudgedTransport<'_>| one.row == judged[0].row;
     let place = |one: &JudgedTransport<'_>| {
-        let ratio = ratios(one, &judged[0], payload, wish).and_then(|each| ratio(&each, level));
+        let ratio = ratio([one, &judged[0]], payload, wish, level);
         let differs = ratio.is_none_or(|ratio| ratio.seen() != Seen::NoDifference);
         let value = ratio.map_or(f64::INFINITY, |ratio| ratio.value);
         if is_first(one) { (one.standing(), false, f64::NEG_INFINITY) } else { (one.standing(), differs, value) }
@@ -95,10 +95,13 @@ fn ratios(one: &JudgedTransport<'_>, other: &JudgedTransport<'_>, payload: u64, 
     Some(derived::ratio(&ours?, &theirs?))
 }
 
-/// Their median, with an interval if there are rounds enough for one.
-fn ratio(Each { values, errors, .. }: &Each, level: f64) -> Option<Value> {
-    let interval = interval_over_rounds(values, *errors, level).filter(|interval| interval.high.is_finite());
-    Some(Value { value: median(values)?, interval, rounds: values.len() })
+/// The median of their ratios with its interval; of too few rounds for one, the ratio of their latencies.
+fn ratio(of: [&JudgedTransport<'_>; 2], payload: u64, wish: &Wish, level: f64) -> Option<Value> {
+    let Each { values, errors, .. } = ratios(of[0], of[1], payload, wish)?;
+    let interval = interval_over_rounds(&values, errors, level).filter(|interval| interval.high.is_finite());
+    let of_latencies = of[0].value.value / of[1].value.value;
+    let value = if interval.is_some() { median(&values)? } else { of_latencies };
+    Some(Value { value, interval, rounds: values.len() })
 }
 
 struct Ranking<'a> {
@@ -140,9 +143,9 @@ impl<'a> Ranking<'a> {
         level_of(discoveries(&p, ALPHA), p.len().max(1), ALPHA)
     }
 
-    /// The median over rounds of how many times the latency of another, with an interval if there are rounds enough for one.
+    /// How many times the latency of another, with an interval if there are rounds enough for one.
     fn ratio(&self, one: &JudgedTransport<'_>, other: &JudgedTransport<'_>) -> Option<Value> {
-        ratio(&ratios(one, other, self.payload, self.wish)?, self.level)
+        ratio([one, other], self.payload, self.wish, self.level)
     }
 
     fn is_like(&self, one: &JudgedTransport<'_>, other: &JudgedTransport<'_>) -> bool {

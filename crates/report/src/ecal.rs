@@ -9,11 +9,12 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Environment, Manifest};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;
-use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::plan::{Plan, SubExperiment};
 
 /// A sub-experiment, and the number of its experiment if there are several.
 struct EcalSubExperiment<'a> {
     sub: Merged<'a>,
+    plan: &'a Plan,
     /// In the order of the plan.
     index: u32,
     metrics: &'a MetricTable,
@@ -34,7 +35,7 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
         let subs = (0..)
             .zip(Merged::of(manifest))
             .filter(|(_, sub)| !sub.planned.added_as_floor && !sub.planned.is_disturbed());
-        subs.map(move |(index, sub)| EcalSubExperiment { sub, index, metrics, mark: mark(place) })
+        subs.map(move |(index, sub)| EcalSubExperiment { sub, plan: &manifest.plan, index, metrics, mark: mark(place) })
     });
     let (columns, one_way): (Vec<EcalSubExperiment>, Vec<EcalSubExperiment>) =
         all.partition(|column| column.sub.planned.workload.is_round_trips());
@@ -251,10 +252,12 @@ fn remarks(column: &EcalSubExperiment<'_>) -> Vec<Note> {
         let reasons = cell.shortfalls().join("; ");
         format!("{name} at {}: {done} of {planned} samples ({reasons})", display_size(cell.payload_bytes))
     });
-    let kinds: [(Severity, &'static str, Vec<String>); 5] = [
+    let shared = column.plan.shared_cpus(sub.planned).map(|why| format!("{name}: {why}"));
+    let kinds: [(Severity, &'static str, Vec<String>); 6] = [
         (Severity::Error, "failed or not run", notes::failed_proof(sub).into_iter().collect()),
         (Severity::Info, "several followers", if sub.planned.workload.is_fan_out() { vec![to_all] } else { vec![] }),
         (Severity::Error, "failed or not run", notes::unfinished(sub)),
+        (Severity::Warning, "shared CPUs", shared.into_iter().collect()),
         (Severity::Warning, "fewer samples than planned", short.collect()),
         (
             Severity::Warning,

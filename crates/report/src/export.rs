@@ -36,7 +36,7 @@ mod tests {
             assert_eq!(!summary.contains("| too few samples |"), is_bound, "{summary}");
             let suites = junit(&ExportInput { results: &results, verdict: None });
             assert_eq!(suites.contains("rtt_half_ns.p99\""), is_bound, "{suites}");
-            let gauges = openmetrics(&results);
+            let gauges = openmetrics(&results).0;
             assert_eq!(gauges.contains("statistic=\"p99\""), is_bound, "{gauges}");
             assert!(suites.contains("rtt_half_ns.p50") && gauges.contains("statistic=\"p50\""));
         }

@@ -1,14 +1,15 @@
 //! What is fastest, and its distance to the next.
 
 use crate::curves::{Curve, Panel};
-use crate::document::Block;
+use crate::document::{Block, Digits};
 use crate::labels::load_text;
 use crate::measured::MeasuredSide;
 use crate::number::percent;
 use crate::values::{Seen, Value, capitalised, listed};
+use crate::verdicts::quotient_outside;
 use std::collections::BTreeSet;
 use tripmeter_analysis::Row;
-use tripmeter_model::figure::Figure;
+use tripmeter_model::figure::{Better, Figure};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::proportion;
@@ -30,8 +31,8 @@ pub enum Lead<'a> {
     Alone,
     /// No difference is seen between all of these, the best among them.
     Alike(Vec<&'a str>),
-    /// The next is so many times worse.
-    Ahead(&'a str, Value),
+    /// The next is so many times worse round by round, and so many times by the medians if those say something else.
+    Ahead(&'a str, Value, Option<f64>),
 }
 
 impl<'a> Fastest<'a> {
@@ -41,7 +42,7 @@ impl<'a> Fastest<'a> {
         let (first, value) = *ranking.first()?;
         let lead = match ranking.get(1) {
             None => Lead::Alone,
-            Some((next, _)) => match panel.distance(first, next, payload)? {
+            Some((next, other)) => match panel.distance(first, next, payload)? {
                 ratio if ratio.seen() == Seen::NoDifference => {
                     let is_like = |one: &&(&Curve<'_>, Value)| {
                         panel.distance(first, one.0, payload).is_some_and(|ratio| ratio.seen() == Seen::NoDifference)
@@ -49,7 +50,12 @@ impl<'a> Fastest<'a> {
                     let alike = ranking[1..].iter().take_while(is_like).map(|(curve, _)| curve.label.as_str());
                     Lead::Alike([first.label.as_str()].into_iter().chain(alike).collect())
                 }
-                ratio => Lead::Ahead(&next.label, ratio),
+                ratio => {
+                    let medians =
+                        if panel.figure.better() == Better::Higher { [*other, value] } else { [value, *other] };
+                    let by_medians = quotient_outside(medians.map(|one| one.value), ratio.interval);
+                    Lead::Ahead(&next.label, ratio, by_medians)
+                }
             },
         };
         let like = match &lead {
@@ -72,12 +78,21 @@ impl<'a> Fastest<'a> {
         let told = match &self.lead {
             Lead::Alone => return None,
             Lead::Alike(names) => format!("no measurable difference between {}: {value}", listed(names)),
-            Lead::Ahead(next, ratio) => {
-                format!("{} {}, {value}; {next} is {}", self.label, ratio.claim("fastest"), ratio.as_slower())
+            Lead::Ahead(next, ratio, by_medians) => {
+                let claim = ratio.claim("fastest");
+                format!("{} {claim}, {value}; {next} is {}{}", self.label, ratio.as_slower(), differing(*by_medians))
             }
         };
         Some([told].iter().chain(&self.losses).cloned().collect::<Vec<_>>().join("; "))
     }
+}
+
+/// That the medians say something else than a ratio by round, for the end of a sentence.
+pub fn differing(by_medians: Option<f64>) -> String {
+    by_medians.map_or_else(String::new, |ratio| {
+        let ratio = Digits::Significant(3).write(ratio);
+        format!(" round by round; by the medians it is ×{ratio}, because rounds fall into two groups")
+    })
 }
 
 impl Value {
@@ -281,7 +296,7 @@ mod tests {
             sub.wait = Wait::Poll;
         }
         let results = [crate::NamedResults { name: "r", manifest: &shared }];
-        let gauges = crate::export::openmetrics(&results);
+        let gauges = crate::export::openmetrics(&results).0;
         assert!(!gauges.contains("sub_experiment=") && gauges.contains("tripmeter_run_info"), "{gauges}");
         shared.plan.rounds = 1;
         let text = said(screen(&shared, false));

@@ -5,7 +5,7 @@ use crate::merged::{Merged, MergedCell, rounds_text};
 use crate::notes;
 use crate::number::TOO_SMALL;
 use crate::number::{cpp, whole_or};
-use crate::series;
+use crate::{run_notes, series};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
@@ -29,7 +29,8 @@ pub fn iceperf(manifest: &Manifest) -> Document {
     let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
     let asked = (0..).zip(&subs).filter(|(_, sub)| !sub.planned.added_as_floor && !sub.planned.is_disturbed());
     let (measured, others): (Vec<_>, Vec<_>) = asked.partition(|(_, sub)| sub.planned.workload.is_round_trips());
-    let mut blocks: Vec<Block> = measured.into_iter().flat_map(|(index, sub)| of_sub(index, sub, &metrics)).collect();
+    let mut blocks: Vec<Block> =
+        measured.into_iter().flat_map(|(index, sub)| of_sub(manifest, index, sub, &metrics)).collect();
     if blocks.is_empty() {
         let what = if others.is_empty() { "Nothing was measured." } else { "Nothing of this table was measured." };
         blocks.push(Block::Text(what.to_owned()));
@@ -44,7 +45,7 @@ pub fn iceperf(manifest: &Manifest) -> Document {
     Document { blocks }
 }
 
-fn of_sub(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Block> {
+fn of_sub(manifest: &Manifest, index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Block> {
     let columns = vec![
         Column {
             divisor: 1024.0,
@@ -65,7 +66,8 @@ fn of_sub(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Block> {
     let medians = (sub.rounds > 1).then(|| medians(&rows));
     let mut blocks = vec![Block::Table(Table::new(title, columns, rows).with_bars())];
     blocks.extend(medians.map(Block::Lines));
-    blocks.push(Block::Notes([notes(sub, &cells), series::notes_of(index, sub, metrics)].concat()));
+    let shared = Vec::from_iter(run_notes::shared_cpus(&manifest.plan, sub.planned));
+    blocks.push(Block::Notes([notes(sub, &cells), shared, series::notes_of(index, sub, metrics)].concat()));
     blocks
 }
 

@@ -5,6 +5,7 @@ use crate::measured::MeasuredSide;
 use crate::merged::Merged;
 use crate::number::counted;
 use crate::{audit, hosts, notes, queues, series};
+use tripmeter_analysis::JudgedResults;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::{Plan, SubExperiment};
 
@@ -30,6 +31,18 @@ pub fn shared_cpus(plan: &Plan, planned: &SubExperiment) -> Option<Note> {
     let text = format!("{}: {}", planned.name, plan.shared_cpus(planned)?);
     let severity = if plan.polls_on_shared_cpu(planned) { Severity::Warning } else { Severity::Info };
     Some(Note::new(severity, "shared CPUs", None, text))
+}
+
+/// Notes below a published table on sub-experiments that were cut short, were measured in part, or polled on a shared CPU.
+pub fn reservations<'a>(manifest: &Manifest, subs: impl Iterator<Item = &'a Merged<'a>>) -> Vec<Note> {
+    let results = JudgedResults { manifest: manifest.clone(), allows_damage: true };
+    let of_sub = |name: &'a str| {
+        let lines = results.unmeasured(name).into_iter().chain(results.notes(name));
+        lines
+            .map(|why| Note::new(Severity::Warning, "reservations", None, format!("{name}: {why}")))
+            .collect::<Vec<_>>()
+    };
+    subs.flat_map(|sub| of_sub(&sub.planned.name)).collect()
 }
 
 /// Notes on everything else that lowers the quality of figures, those on trials among them, and on the run.

@@ -310,7 +310,7 @@ fn blindness(all: &[JudgedFigure], question: &Question, effect: f64) -> String {
         one.comparison.min_detectable_effect.is_some_and(|ratio| ratio.max(ratio.recip()) <= 1.0 + effect)
     };
     // Of a figure that is 0 in a run there is nothing to say.
-    let able = || all.iter().filter(|one| one.comparison.log_sd.is_some());
+    let able = || all.iter().filter(|one| one.comparison.log_sd.is_some() && one.is_bounded);
     let seen = able().filter(is_seen).count();
     if seen == able().count() {
         return String::new();

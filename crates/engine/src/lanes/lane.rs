@@ -92,7 +92,7 @@ pub trait Lane: Send {
         listening: &mut dyn FnMut(),
     ) -> std::result::Result<Arrived, Failure>;
 
-    /// Counts messages as [`Lane::count`] does, and keeps every arrival.
+    /// Counts messages as [`Lane::count`] does, of one stream or of several publishers'.
     fn receive(
         &mut self,
         setting: LoopSetting<'_>,
@@ -112,7 +112,7 @@ pub trait Turns: Send {
         kept: Vec<(u64, ArrivalLog<'_>)>,
     ) -> std::result::Result<(), Failure>;
 
-    /// Receives until the leader has sent all, and keeps every arrival. `receiving` has an entry for each link.
+    /// Receives until the leader has sent all. `receiving` has an entry for each link, and all keep alike.
     fn receive<'a>(&mut self, setting: LoopSetting<'a>, receiving: Vec<Receiving<'a>>) -> Ended<Vec<Received>>;
 }
 
@@ -142,6 +142,8 @@ pub struct Flow {
     pub spaced: Spaced,
     /// Bytes of each message.
     pub length: usize,
+    /// Index among several publishers of one topic; else 0.
+    pub publisher: u32,
     pub sequence: u64,
     /// Shortest wait that is slept through, in ticks.
     pub nap: u64,
@@ -156,7 +158,7 @@ pub struct Flow {
 impl Flow {
     /// Stream that has sent nothing and does not sleep.
     pub fn new(spaced: Spaced, length: usize, sequence: u64) -> Self {
-        Self { spaced, length, sequence, nap: u64::MAX, due: 0, ended: 0, refused: 0, times: None }
+        Self { spaced, length, publisher: 0, sequence, nap: u64::MAX, due: 0, ended: 0, refused: 0, times: None }
     }
 }
 
@@ -182,9 +184,20 @@ pub struct Answering<'a> {
     pub stamps: Option<StampLog<'a>>,
 }
 
+/// Arrivals that are kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Keeps {
+    Every,
+    /// Of messages that have a place by their number.
+    Sampled,
+    /// None: messages are counted.
+    Counts,
+}
+
 pub struct Receiving<'a> {
     pub first: u64,
-    /// Log of arrivals of the only stream, or of each publisher's.
+    pub keeps: Keeps,
+    /// Log of arrivals of the only stream, or of each publisher's; empty if messages are only counted.
     pub logs: Vec<ArrivalLog<'a>>,
     /// True if streams are distinguished by their publishers.
     pub has_publishers: bool,

@@ -1,7 +1,7 @@
 //! Every loop over a link, compiled for its type.
 
 use super::lane::{
-    Answering, Calls, Ended, Flow, Lane, Logging, Publication, Published, Received, Receiving, Spaced, Turns,
+    Answering, Calls, Ended, Flow, Keeps, Lane, Logging, Publication, Published, Received, Receiving, Spaced, Turns,
 };
 use super::round_trips::RoundTrips;
 use crate::clock::{Clock, with_clock};
@@ -9,7 +9,7 @@ use crate::measure::answers::Answers;
 use crate::measure::calls::{CallPlan, Called, Client, Made, called_back};
 use crate::measure::delayed::Delayed;
 use crate::measure::ledger::{Ledger, SeveralPublishers, Single};
-use crate::measure::notes::{Arrival, ArrivalLog, NoNotes, Notes};
+use crate::measure::notes::{Arrival, ArrivalLog, EveryMessage, NoNotes, Notes, Places};
 use crate::measure::publish::{PublicationPlan, Publisher, Sleep, Timetable};
 use crate::measure::sampling::{NoTimes, Sampled, SendTimes};
 use crate::measure::setting::LoopSetting;
@@ -23,6 +23,8 @@ use crate::message::TouchLimit;
 use crate::proof::Observer;
 use crate::replay::Times;
 use crate::wire::Arrived;
+use std::iter::repeat_with;
+use std::marker::PhantomData;
 use std::mem::take;
 use tripmeter_abi::{Link, Wait};
 use tripmeter_model::manifest::Counts;
@@ -60,27 +62,58 @@ trait Keeping: Ledger {
     fn received(self) -> Received;
 }
 
-impl<C: Clock> Keeping for Single<'_, Arrival<'_, C>> {
+impl<N: Notes> Keeping for Single<'_, N> {
     fn received(self) -> Received {
         Received { streams: vec![self.counts()], nobodys: None }
     }
 }
 
-impl<C: Clock + Copy> Keeping for SeveralPublishers<'_, C> {
+impl<C: Clock, N: Notes> Keeping for SeveralPublishers<'_, C, N> {
     fn received(self) -> Received {
         let (streams, nobodys) = self.into_parts();
         Received { streams, nobodys: Some(nobodys) }
     }
 }
 
-fn single<'a, C: Clock>(clock: C, receiving: Receiving<'a>) -> Single<'a, Arrival<'a, C>> {
-    let Receiving { first, logs, ends, .. } = receiving;
-    let log = logs.into_iter().next().expect("a link without publishers has one stream");
-    Single::new(first, &ends[0], Arrival::new(clock, first, log))
+/// Kind of the notes of a stream, which loops are compiled for.
+trait NoteKind {
+    type Notes<'a, C: Clock + 'a>: Notes;
+
+    fn notes<'a, C: Clock + 'a>(clock: C, first: u64, log: Option<ArrivalLog<'a>>) -> Self::Notes<'a, C>;
 }
 
-fn several<C: Clock + Copy>(clock: C, receiving: Receiving<'_>) -> SeveralPublishers<'_, C> {
-    SeveralPublishers::new(clock, receiving.first, receiving.logs, receiving.ends)
+/// Arrivals of the messages that have a place.
+struct Noted<P>(PhantomData<P>);
+
+impl<P: Places> NoteKind for Noted<P> {
+    type Notes<'a, C: Clock + 'a> = Arrival<'a, C, P>;
+
+    fn notes<'a, C: Clock + 'a>(clock: C, first: u64, log: Option<ArrivalLog<'a>>) -> Self::Notes<'a, C> {
+        Arrival::in_places(clock, first, log.expect("each stream has a log"))
+    }
+}
+
+impl NoteKind for NoNotes {
+    type Notes<'a, C: Clock + 'a> = NoNotes;
+
+    fn notes<'a, C: Clock + 'a>(_: C, _: u64, _: Option<ArrivalLog<'a>>) -> NoNotes {
+        NoNotes
+    }
+}
+
+fn single<'a, K: NoteKind, C: Clock + 'a>(clock: C, receiving: Receiving<'a>) -> Single<'a, K::Notes<'a, C>> {
+    let Receiving { first, logs, ends, .. } = receiving;
+    Single::new(first, &ends[0], K::notes(clock, first, logs.into_iter().next()))
+}
+
+fn several<'a, K: NoteKind, C: Clock + Copy + 'a>(
+    clock: C,
+    receiving: Receiving<'a>,
+) -> SeveralPublishers<'a, C, K::Notes<'a, C>> {
+    let Receiving { first, logs, ends, .. } = receiving;
+    let logs = logs.into_iter().map(Some).chain(repeat_with(|| None));
+    let notes = logs.take(ends.len()).map(|log| K::notes(clock, first, log));
+    SeveralPublishers::new(clock, first, notes, ends)
 }
 
 fn sink<'a, L: Link, C: Clock + Copy, B: Ledger>(
@@ -270,7 +303,7 @@ impl<L: Link> Lane for L {
             // Copied, not borrowed: over a borrowed flow the loop had a tenth more instructions.
             let mut stream = StreamSender::new(link, clock, setting.shared, flow.length, flow.sequence);
             (stream.timeout_ns, stream.ticks_per_ns) = (setting.loss_timeout_ns, setting.timebase.ticks_per_ns());
-            stream.touch = setting.touch;
+            (stream.touch, stream.publisher) = (setting.touch, flow.publisher);
             (stream.nap, stream.due, stream.ended, stream.refused) = (flow.nap, flow.due, flow.ended, flow.refused);
             let end = match &mut flow.times {
                 // Messages of the path proof are not timed.
@@ -409,10 +442,22 @@ impl<L: Link> Lane for L {
             let ended = sink.receive(listening);
             (sink.ledger.received(), ended.map(drop))
         }
-        with_clock!(setting.timebase.source, clock => if receiving.has_publishers {
-            run(sink(self, clock, setting, receiving, several), listening)
-        } else {
-            run(sink(self, clock, setting, receiving, single), listening)
+        fn of_kind<L: Link, C: Clock + Copy, K: NoteKind>(
+            link: &mut L,
+            clock: C,
+            setting: LoopSetting<'_>,
+            receiving: Receiving<'_>,
+            listening: &mut dyn FnMut(),
+        ) -> Ended<Received> {
+            match receiving.has_publishers {
+                true => run(sink(link, clock, setting, receiving, several::<K, C>), listening),
+                false => run(sink(link, clock, setting, receiving, single::<K, C>), listening),
+            }
+        }
+        with_clock!(setting.timebase.source, clock => match receiving.keeps {
+            Keeps::Every => of_kind::<L, _, Noted<EveryMessage>>(self, clock, setting, receiving, listening),
+            Keeps::Sampled => of_kind::<L, _, Noted<Sampled>>(self, clock, setting, receiving, listening),
+            Keeps::Counts => of_kind::<L, _, NoNotes>(self, clock, setting, receiving, listening),
         })
     }
 }
@@ -461,11 +506,22 @@ impl<L: Link> Turns for AllLinks<'_, L> {
             let ended = take_turns(&mut sinks);
             (sinks.into_iter().map(|sink| sink.ledger.received()).collect(), ended)
         }
-        let has_publishers = receiving.iter().any(|receiving| receiving.has_publishers);
-        with_clock!(setting.timebase.source, clock => if has_publishers {
-            run(self.0, clock, setting, receiving, several)
-        } else {
-            run(self.0, clock, setting, receiving, single)
+        fn of_kind<'a, L: Link, C: Clock + Copy, K: NoteKind>(
+            links: &'a mut [L],
+            clock: C,
+            setting: LoopSetting<'a>,
+            receiving: Vec<Receiving<'a>>,
+        ) -> Ended<Vec<Received>> {
+            match receiving.iter().any(|receiving| receiving.has_publishers) {
+                true => run(links, clock, setting, receiving, several::<K, C>),
+                false => run(links, clock, setting, receiving, single::<K, C>),
+            }
+        }
+        let keeps = receiving.first().map_or(Keeps::Every, |receiving| receiving.keeps);
+        with_clock!(setting.timebase.source, clock => match keeps {
+            Keeps::Every => of_kind::<L, _, Noted<EveryMessage>>(self.0, clock, setting, receiving),
+            Keeps::Sampled => of_kind::<L, _, Noted<Sampled>>(self.0, clock, setting, receiving),
+            Keeps::Counts => of_kind::<L, _, NoNotes>(self.0, clock, setting, receiving),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::arrivals::Arrivals;
-use super::notes::{Arrival, ArrivalLog, Notes};
+use super::notes::Notes;
 use crate::clock::Clock;
 use crate::message::{self, TouchLimit};
 use crate::wire::Arrived;
@@ -67,21 +67,22 @@ impl<N: Notes> Ledger for Single<'_, N> {
 }
 
 /// Ledger of several publishers, distinguished by the index in our header.
-pub struct SeveralPublishers<'a, C> {
+pub struct SeveralPublishers<'a, C, N> {
     clock: C,
     now: u64,
-    streams: Vec<(Arrivals, Arrival<'a, C>)>,
+    streams: Vec<(Arrivals, N)>,
     /// Counts of messages with unreadable headers, or of no publisher.
     nobodys: Arrived,
     latest: Option<u64>,
     shared: &'a [Shared],
 }
 
-impl<'a, C: Clock + Copy> SeveralPublishers<'a, C> {
-    /// Ledger of publishers whose first messages have number `first`; `shared` gets the number of the last of each.
-    pub fn new(clock: C, first: u64, logs: Vec<ArrivalLog<'a>>, shared: &'a [Shared]) -> Self {
-        let stream = |(publisher, log)| (Arrivals::of(first, publisher), Arrival::new(clock, first, log));
-        let streams = (0..).zip(logs).map(stream).collect();
+impl<'a, C: Clock, N: Notes> SeveralPublishers<'a, C, N> {
+    /// Ledger of publishers whose first messages have number `first`; `shared` gets the number of the last of each, and
+    /// `notes` are of each.
+    pub fn new(clock: C, first: u64, notes: impl IntoIterator<Item = N>, shared: &'a [Shared]) -> Self {
+        let stream = |(publisher, notes)| (Arrivals::of(first, publisher), notes);
+        let streams = (0..).zip(notes).map(stream).collect();
         Self { clock, now: 0, streams, nobodys: Arrived::default(), latest: None, shared }
     }
 
@@ -96,10 +97,12 @@ impl<'a, C: Clock + Copy> SeveralPublishers<'a, C> {
     }
 }
 
-impl<C: Clock + Copy> Ledger for SeveralPublishers<'_, C> {
+impl<C: Clock, N: Notes> Ledger for SeveralPublishers<'_, C, N> {
     #[inline(always)]
     fn arrived(&mut self) {
-        self.now = self.clock.now();
+        if N::STAMPS {
+            self.now = self.clock.now();
+        }
     }
 
     #[inline(always)]
@@ -135,7 +138,7 @@ impl<C: Clock + Copy> Ledger for SeveralPublishers<'_, C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::notes::{AGAIN, ArrivalMemory, NEVER, OVERTAKEN};
+    use crate::measure::notes::{AGAIN, Arrival, ArrivalMemory, NEVER, OVERTAKEN};
     use crate::message::{Header, Kind};
     use std::cell::Cell;
     use std::ptr::null_mut;
@@ -151,7 +154,13 @@ mod tests {
         }
     }
 
-    fn come<'a>(ledger: &mut SeveralPublishers<'a, Count<'a>>, now: &AtomicU64, header: Header, length: usize) {
+    type Publishers<'a> = SeveralPublishers<'a, Count<'a>, Arrival<'a, Count<'a>>>;
+
+    fn notes<'a>(memory: &'a mut ArrivalMemory, now: &'a AtomicU64, first: u64) -> Vec<Arrival<'a, Count<'a>>> {
+        memory.logs(0).into_iter().map(|log| Arrival::new(Count(now), first, log)).collect()
+    }
+
+    fn come<'a>(ledger: &mut Publishers<'a>, now: &AtomicU64, header: Header, length: usize) {
         now.fetch_add(1, Relaxed);
         ledger.arrived();
         let message = Message { data: (&raw const header).cast(), length, token: null_mut() };
@@ -166,7 +175,7 @@ mod tests {
     fn each_publisher_has_numbers_counts_and_stamps_of_its_own() {
         let (now, shared) = (AtomicU64::new(0), [Shared::default(), Shared::default()]);
         let mut memory = memory(&[3, 4]);
-        let mut ledger = SeveralPublishers::new(Count(&now), 11, memory.logs(0), &shared);
+        let mut ledger = SeveralPublishers::new(Count(&now), 11, notes(&mut memory, &now, 11), &shared);
         // Publisher 0: 12 is overtaken and 13 comes twice. Publisher 1: 12 is lost, and all else comes in order.
         for (publisher, sequence) in [(0, 11), (1, 11), (0, 13), (1, 13), (0, 12), (0, 13), (1, 14)] {
             come(&mut ledger, &now, Header::of(sequence, Kind::Ping, 16, publisher), 16);
@@ -206,7 +215,8 @@ mod tests {
         let mut memories = [memory(&[3]), memory(&[3])];
         let [one, other] = memories.each_mut().map(|memory| memory.logs(0));
         let mut single = Single::new(1, &shared[0], Arrival::new(Told, 1, one.into_iter().next().unwrap()));
-        let mut several = SeveralPublishers::new(Told, 1, other, &shared);
+        let mut several =
+            SeveralPublishers::new(Told, 1, other.into_iter().map(|log| Arrival::new(Told, 1, log)), &shared);
         // The last one was overtaken, so it is verified off the fast path.
         for (index, sequence) in (0..).zip([1, 3, 2]) {
             let header = Header::new(sequence, Kind::Ping, 16);
@@ -229,7 +239,7 @@ mod tests {
     fn a_header_that_nobody_can_read_is_no_publishers_damage() {
         let (now, shared) = (AtomicU64::new(0), [Shared::default(), Shared::default()]);
         let mut memory = memory(&[1, 1]);
-        let mut ledger = SeveralPublishers::new(Count(&now), 1, memory.logs(0), &shared);
+        let mut ledger = SeveralPublishers::new(Count(&now), 1, notes(&mut memory, &now, 1), &shared);
         come(&mut ledger, &now, Header::of(1, Kind::Ping, 17, 1), 16);
         come(&mut ledger, &now, Header::of(1, Kind::Ping, 16, 0), 16);
         let (streams, nobodys) = ledger.into_parts();

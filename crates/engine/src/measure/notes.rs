@@ -8,8 +8,15 @@ use crate::wire::Arrived;
 use std::io;
 
 pub trait Notes {
+    /// True if arrivals are stamped.
+    const STAMPS: bool = true;
+
     /// Notes that a message has arrived, before anything is done with it.
     fn arrived(&mut self);
+
+    /// Sets the arrival of the message that is counted next, in ticks.
+    #[inline(always)]
+    fn came_at(&mut self, _: u64) {}
 
     /// Notes the class of that message.
     fn counted(&mut self, came: Came);
@@ -19,6 +26,8 @@ pub trait Notes {
 pub struct NoNotes;
 
 impl Notes for NoNotes {
+    const STAMPS: bool = false;
+
     #[inline(always)]
     fn arrived(&mut self) {}
 
@@ -185,12 +194,6 @@ impl<'m, C: Clock, P: Places> Arrival<'m, C, P> {
         Self { clock, now: 0, first, places: P::default(), log }
     }
 
-    /// Sets the arrival of the message that is counted next, in ticks.
-    #[inline(always)]
-    pub fn came_at(&mut self, ticks: u64) {
-        self.now = ticks;
-    }
-
     fn mark(&mut self, sequence: u64, mark: u8) {
         let place = P::of(sequence.wrapping_sub(self.first));
         if let Some(marks) = place.and_then(|place| self.log.marks.get_mut(place)) {
@@ -210,6 +213,11 @@ impl<C: Clock, P: Places> Notes for Arrival<'_, C, P> {
     #[inline(always)]
     fn arrived(&mut self) {
         self.now = self.clock.now();
+    }
+
+    #[inline(always)]
+    fn came_at(&mut self, ticks: u64) {
+        self.now = ticks;
     }
 
     #[inline(always)]

@@ -123,6 +123,8 @@ pub struct StreamSender<'a, L, C, const ON: bool> {
     pub clock: C,
     pub length: usize,
     pub touch: TouchLimit,
+    /// Index among several publishers of one topic; else 0.
+    pub publisher: u32,
     pub sequence: u64,
     pub shared: &'a Shared,
     /// Longest time that a full transport may delay a message.
@@ -151,6 +153,7 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
             clock,
             length,
             touch,
+            publisher: 0,
             sequence,
             shared,
             timeout_ns,
@@ -213,7 +216,7 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
     /// Sends the next message; false if the user has asked to stop, or the time is over.
     #[inline(always)]
     fn send(&mut self) -> Result<bool, Failure> {
-        let header = Header::new(self.sequence + 1, Kind::Ping, self.length);
+        let header = Header::of(self.sequence + 1, Kind::Ping, self.length, self.publisher);
         loop {
             let loan = self.link.loan(self.length, None)?;
             message::write(&loan, header, self.touch);

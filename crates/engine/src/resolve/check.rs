@@ -12,7 +12,7 @@ use tripmeter_model::payload;
 use tripmeter_model::plan::{Host, MOST_ROUNDS, Plan, Raw, SubExperiment};
 use tripmeter_model::recording::{LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, Recording};
 use tripmeter_model::secret::has_password;
-use tripmeter_model::workload::{Recorded, Workload};
+use tripmeter_model::workload::{Recorded, Reply, Workload};
 
 const MOST_SAMPLES: u64 = 1_000_000_000_000;
 /// Largest number of raw samples over all links and followers.
@@ -217,11 +217,10 @@ pub(super) fn followers(pattern: Pattern, workload: &Workload, raw: Raw) -> Resu
         followers if followers == 0 || followers > most => Err(Problem::Followers { followers, most }),
         followers if pattern == Pattern::Call => Err(Problem::FollowersOfCalls(followers)),
         followers if workload.is_call() => Err(Problem::FollowersAtRate(followers)),
-        _ if pattern == Pattern::Throughput => Ok(()),
-        followers if pattern == Pattern::Publish => match workload.publishers() {
-            1 => Ok(()),
-            publishers => Err(Problem::FollowersAndPublishers { followers, publishers }),
-        },
+        followers if workload.publishers() > 1 => {
+            Err(Problem::FollowersAndPublishers { followers, publishers: workload.publishers() })
+        }
+        _ if workload.reply == Reply::Nothing => Ok(()),
         _ if pattern == Pattern::Log => Err(Problem::NotInLog("followers")),
         followers if raw.is_none() => Err(Problem::FollowersWithoutRaw(followers)),
         _ => Ok(()),
@@ -230,9 +229,9 @@ pub(super) fn followers(pattern: Pattern, workload: &Workload, raw: Raw) -> Resu
 
 /// Checks that arrivals can be recorded, if one-way latencies are asked for.
 pub(super) fn one_way(is_asked: bool, workload: &Workload, raw: Raw) -> Result<(), Problem> {
-    let followers = workload.followers();
-    if is_asked && workload.is_saturating() && followers > MOST_TIMED {
-        return Err(Problem::FollowersOneWay { followers, most: MOST_TIMED });
+    let streams = workload.links().saturating_mul(workload.followers());
+    if is_asked && workload.is_saturating() && streams > MOST_TIMED {
+        return Err(Problem::TooManyTimed { streams, most: MOST_TIMED });
     }
     if is_asked && workload.is_publication() {
         return Err(Problem::OneWayAlready);

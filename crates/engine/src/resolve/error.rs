@@ -270,10 +270,10 @@ pub enum Problem {
     #[error("pattern 'publish' always measures one-way latency; leave 'one_way' out")]
     OneWayAlready,
     #[error(
-        "one-way latency under throughput needs memory for each follower, and {followers} followers exceed the limit of \
-         {most}; use fewer (--followers), or leave --one-way out"
+        "one-way latency under throughput needs memory for each stream at each follower, and {streams} exceed the limit \
+         of {most}; use fewer (--followers, --topics, --publishers), or leave --one-way out"
     )]
-    FollowersOneWay { followers: u32, most: u32 },
+    TooManyTimed { streams: u32, most: u32 },
     #[error("pattern 'throughput' keeps no samples: leave 'samples_above' out")]
     NoSamplesAbove,
     #[error("{0} exclude each other; give one of them")]

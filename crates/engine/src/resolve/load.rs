@@ -1,11 +1,12 @@
 //! Offered loads under pattern `throughput` and of timed patterns.
 
 use super::error::Problem;
+use super::publish;
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
 use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::pattern::facts;
-use tripmeter_model::workload::Workload;
+use tripmeter_model::workload::{Topology, Workload};
 
 /// Default length of a trial in seconds, if no number of messages is given either.
 const DEFAULT_DURATION_S: f64 = 1.0;
@@ -48,7 +49,9 @@ pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
     };
     check(&loads)?;
     let duration_ns = duration_s.map(|seconds| (seconds * 1e9).ceil() as u64);
-    Ok(Workload::saturating(loads, common.samples, duration_ns))
+    let (topics, publishers) = publish::streams(common)?;
+    let workload = Workload::saturating(loads, common.samples, duration_ns);
+    Ok(Workload { topology: Topology { topics, publishers, ..workload.topology }, ..workload })
 }
 
 /// Loads of each topic, publisher or client: rates, then bursts, or the default rate.

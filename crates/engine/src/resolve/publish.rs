@@ -12,9 +12,14 @@ use tripmeter_model::workload::{Recorded, Workload};
 const MOST_TOPICS: u32 = 4096;
 
 pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
-    let (topics, publishers) = (common.topics.unwrap_or(1), common.publishers.unwrap_or(1));
-    check(topics, publishers)?;
+    let (topics, publishers) = streams(common)?;
     Ok(Workload::publications(load::timed(common)?, topics, publishers))
+}
+
+/// Numbers of topics and of publishers.
+pub(super) fn streams(common: &Common) -> Result<(u32, u32), Problem> {
+    let (topics, publishers) = (common.topics.unwrap_or(1), common.publishers.unwrap_or(1));
+    check(topics, publishers).map(|()| (topics, publishers))
 }
 
 /// Refuses numbers out of range, and several of both.

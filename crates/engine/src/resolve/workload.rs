@@ -73,8 +73,8 @@ mod tests {
     fn a_flag_of_other_patterns_is_refused_with_those_that_have_it() {
         let error = refused(|common| common.duration_s = Some(1.0), Ping);
         assert!(error.contains("duration_s") && error.contains("pattern = \"throughput\""), "{error}");
-        let error = refused(|common| common.topics = Some(2), Throughput);
-        assert!(error.contains("topics") && error.contains("pattern = \"publish\""), "{error}");
+        let error = refused(|common| common.topics = Some(2), Call);
+        assert!(error.contains("topics") && error.contains("'publish' and 'throughput'"), "{error}");
         let error = refused(|common| common.mode = Some(tripmeter_model::experiment::Mode::Bench), Publish);
         assert!(error.contains("mode") && error.contains("pattern = \"call\""), "{error}");
         let error = refused(|common| common.clients = Some("2".to_owned()), Publish);

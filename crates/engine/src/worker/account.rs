@@ -86,7 +86,7 @@ struct PlayedTopic {
 /// Rows of samples of a leg.
 pub(super) struct RowsOfLinks<'f> {
     pub rows: Rows<'f>,
-    streams: &'f [String],
+    pub streams: &'f [String],
     is_timed: bool,
 }
 
@@ -159,13 +159,16 @@ impl Account {
     /// Stream of each topic, publisher or client, as in rows of samples.
     pub(super) fn streams_of_links(&self) -> Vec<String> {
         let workload = &self.messages.workload;
-        let stream = |link: u32| match workload.links() {
-            1 => Stream::all(),
-            _ if workload.is_call() => Stream::client(link),
-            _ if workload.publishers() > 1 => Stream::publisher(link),
-            _ => Stream::topic(&link.to_string()),
-        };
-        (0..workload.links()).map(|link| field(&stream(link))).collect()
+        (0..workload.links()).map(|link| field(&stream_of_link(workload, link))).collect()
+    }
+
+    /// Streams of several links with figures of their own, by link: the first ones and the one that sent least, or all.
+    pub(super) fn shown_links(&self, sent: &[u64]) -> Vec<(usize, Stream)> {
+        let workload = &self.messages.workload;
+        let most = if self.messages.streams == Streams::All { sent.len() } else { SHOWN_LINKS };
+        let slowest = (0..sent.len()).min_by_key(|link| sent[*link]);
+        let links = (0..sent.len()).filter(|link| sent.len() > 1 && (*link < most || Some(*link) == slowest));
+        links.map(|link| (link, stream_of_link(workload, link as u32))).collect()
     }
 
     /// Adds cost, time and early end of a leg. With `has_other_process`, the cost of followers is their own.
@@ -313,6 +316,16 @@ impl Account {
         let received = self.messages.put(&mut trial, duration_ns, refused);
         let samples = self.unwritten.as_ref().map_or(received, |samples| samples.recorded.count);
         MeasuredTrial { samples, duration_ns, unwritten: self.unwritten, ..MeasuredTrial::of(trial) }
+    }
+}
+
+/// Stream of the messages of a link.
+fn stream_of_link(workload: &Workload, link: u32) -> Stream {
+    match workload.links() {
+        1 => Stream::all(),
+        _ if workload.is_call() => Stream::client(link),
+        _ if workload.publishers() > 1 => Stream::publisher(link),
+        _ => Stream::topic(&link.to_string()),
     }
 }
 

@@ -5,7 +5,7 @@ use super::follower::{Follower, setting};
 use super::pool::{PAUSE, ThreadPool, Window, Work, look_ns};
 use super::{ANSWER_TIMEOUT, Error, Result};
 use crate::channel::NoMessage;
-use crate::lanes::{Answering, AnyNode, Ended, LoopSetting, Received, Receiving};
+use crate::lanes::{Answering, AnyNode, Ended, Keeps, LoopSetting, Received, Receiving};
 use crate::measure::Failure;
 use crate::measure::callback::Inbox;
 use crate::measure::notes::ArrivalLog;
@@ -41,32 +41,44 @@ impl Follower {
     ) -> Result<Taken> {
         match begin.task.reply {
             TaskReply::Answer { names_request } => self.answer_all(endpoint, inboxes, begin.first, names_request, logs),
-            _ => self.note_all(endpoint, inboxes, begin.first, logs),
+            TaskReply::Nothing { is_sampled } => {
+                let keeps = match is_sampled {
+                    false => Keeps::Every,
+                    true if logs.is_empty() => Keeps::Counts,
+                    true => Keeps::Sampled,
+                };
+                self.count_all(endpoint, inboxes, begin.first, keeps, logs)
+            }
+            TaskReply::Lines { .. } => Err(Error::Failed("the leader asked a transport for a log".to_owned())),
         }
     }
 
-    /// Notes every arrival. Each stream has a log.
-    fn note_all(
+    /// Counts the messages of all streams. Each has a log, unless none is kept.
+    fn count_all(
         &mut self,
         endpoint: &mut dyn AnyNode,
         inboxes: &[Box<Inbox>],
         first: u64,
+        keeps: Keeps,
         logs: Vec<ArrivalLog<'_>>,
     ) -> Result<Taken> {
-        let (streams, links) = (logs.len(), inboxes.len());
-        // Each stream has a place that stops its loop: there may be fewer threads.
-        let (pool, has_publishers) = (&ThreadPool::new(streams), self.setup().options.has_publishers());
-        if streams == 0 || links != if has_publishers { 1 } else { streams } {
+        let (options, links) = (&self.setup().options, inboxes.len());
+        let has_publishers = options.has_publishers();
+        let streams = if has_publishers { options.publisher_count as usize } else { links };
+        if (has_publishers && links != 1) || (keeps != Keeps::Counts && logs.len() != streams) {
             return Err(Error::Failed(format!(
-                "link count mismatch: {streams} streams at the leader, {links} links at this follower"
+                "link count mismatch: {} streams at the leader, {links} links at this follower",
+                logs.len()
             )));
         }
+        // Each stream has a place that stops its loop: there may be fewer threads.
+        let pool = &ThreadPool::new(streams);
         let each = if has_publishers { streams } else { 1 };
         let take_timeout_ns = look_ns(links);
         let mut logs = logs.into_iter();
         let receiving = pool.shared.chunks(each).map(|ends| {
             let logs = logs.by_ref().take(each).collect();
-            Receiving { first, logs, has_publishers, ends, take_timeout_ns }
+            Receiving { first, keeps, logs, has_publishers, ends, take_timeout_ns }
         });
         let receiving: Vec<Receiving<'_>> = receiving.collect();
         let listening = || {

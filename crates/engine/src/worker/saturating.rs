@@ -1,21 +1,25 @@
-//! Driver of one-way messages at full speed, or as they are offered, in the main thread.
+//! Driver of one-way messages at full speed, or as they are offered.
 
 use super::Result;
 use super::account::{Account, RowsOfLinks};
 use super::controls::Controls;
 use super::leader::{Leader, Session};
 use super::leg::{Leg, LegEnd, PreparedLeg, ReadyLeg, ReportedLeg, SentLeg, unprepared};
+use super::pool::ThreadPool;
+use super::threads::{LinkEnd, LinkWork, run_parallel};
 use super::trial::Driver;
 use crate::delivery::is_missed;
 use crate::files::SampleStamps;
 use crate::lanes::{Flow, Spaced};
-use crate::measure::LoopEnd;
 use crate::measure::notes::ArrivalMemory;
+use crate::measure::publish::Sending;
 use crate::measure::sampling::{self, SampledTimes};
 use crate::measure::stream::{Even, Extent, Paused, Spacing};
+use crate::measure::{Failure, LoopEnd};
 use crate::record::ClockError;
 use crate::wire::{Arrived, Begin, Task};
 use tripmeter_abi::Wait;
+use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::delivery::DeliveryStatus;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Counts;
@@ -23,6 +27,7 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::search::per_second;
 use tripmeter_model::trial::Trial;
+use tripmeter_model::used::Used;
 
 /// Small messages between two clock readings, at full speed and within a burst.
 const BURST: u64 = 32;
@@ -31,52 +36,150 @@ const SMALL_BYTES: u64 = 4096;
 /// Shortest wait for a due message that the leader sleeps through, unless it polls.
 const NAP_NS: u64 = 300_000;
 
-/// A stream over the first link, to all followers.
+/// Streams over all links, to all followers: one in the main thread, several in a thread each.
 #[derive(Default)]
-pub(super) struct Saturating(Option<StreamState>);
-
-struct StreamState {
-    flow: Flow,
-    /// Number of the latest message before the leg.
+pub(super) struct Saturating {
+    flows: Vec<Flow>,
+    /// Number of the latest message of each stream before the leg.
     before: u64,
-    behind: u64,
+}
+
+/// Ticks by which streams end.
+#[derive(Clone, Copy)]
+struct Ends {
+    /// Planned end of the leg.
+    timed: u64,
+    capped: u64,
 }
 
 impl Driver for Saturating {
     fn prepare(&mut self, leader: &Leader, session: &Session<'_>, leg: &Leg) -> Result<PreparedLeg> {
         let LegEnd::Bounds { messages, duration_ns } = leg.end else { return Err(unprepared()) };
-        let (first, mut memory) = (session.sequence + 1, None);
-        let mut begin = Begin::new(Task::COUNT, first, leg.payload_bytes);
-        let mut flow = flow(leader, leg, session.sequence);
+        let (first, links, mut memory) = (session.sequence + 1, session.lanes.len(), None);
+        let task = if links == 1 { Task::COUNT } else { Task::COUNT_ALL };
+        let mut begin = Begin::new(task, first, leg.payload_bytes);
+        let has_publishers = leader.job.sub_experiment.workload.publishers() > 1;
+        let publisher = |link| if has_publishers { link } else { 0 };
+        let flow_of = |link| Flow { publisher: publisher(link), ..flow(leader, leg, session.sequence) };
+        let mut flows: Vec<Flow> = (0..links as u32).map(flow_of).collect();
         if leader.job.sub_experiment.one_way {
             // No message takes less than a nanosecond.
             let most = messages.unwrap_or(u64::MAX).min(duration_ns.unwrap_or(u64::MAX));
-            let places = sampling::places(most);
-            let created = ArrivalMemory::create(vec![places], leader.controls.followers())?;
-            (begin.most, begin.arrivals) = (vec![places], Some(leader.arrival_place(&created)));
-            (flow.times, memory) = (Some(SampledTimes::new(first, places)?), Some(created));
+            let places = vec![sampling::places(most); links];
+            let created = ArrivalMemory::create(places.clone(), leader.controls.followers())?;
+            for (flow, places) in flows.iter_mut().zip(&places) {
+                flow.times = Some(SampledTimes::new(first, *places)?);
+            }
+            (begin.most, begin.arrivals) = (places, Some(leader.arrival_place(&created)));
+            memory = Some(created);
         }
-        self.0 = Some(StreamState { flow, before: session.sequence, behind: 0 });
+        (self.flows, self.before) = (flows, session.sequence);
         Ok(PreparedLeg::noting(begin, memory, leader.job.loss_timeout_ns))
     }
 
     fn drive(&mut self, leader: &mut Leader, session: &mut Session<'_>, ready: ReadyLeg) -> Result<SentLeg> {
+        match self.flows.len() {
+            1 => self.drive_one(leader, session, ready),
+            _ => self.drive_several(leader, session, ready),
+        }
+    }
+
+    fn account(
+        &mut self,
+        controls: &Controls,
+        leg: &mut ReportedLeg,
+        account: &mut Account,
+        rows: Option<&mut RowsOfLinks<'_>>,
+    ) -> Result<()> {
+        let flows = std::mem::take(&mut self.flows);
+        let sent: Vec<u64> = flows.iter().map(|flow| flow.sequence - self.before).collect();
+        let all_sent = sent.iter().sum::<u64>();
+        let mut arrived = Vec::new();
+        for (follower, report) in leg.reports.iter().enumerate() {
+            let Some(report) = report else { continue };
+            if report.arrived.len() < flows.len() {
+                return Err(controls.failed("a follower has counted fewer streams than there are"));
+            }
+            let of_links: Vec<Arrived> =
+                report.arrived.iter().map(|counted| leg.clocks.arrived(follower, *counted)).collect();
+            arrived.push((follower as u32, of_links));
+        }
+        if arrived.is_empty() {
+            leg.broken.take().map_or(Ok(()), Err)?;
+        }
+        let (base, all) = (account.timebase(), Stream::all());
+        let (begin, until) = (leg.sent.begin, leg.sent.until);
+        let publication_ns = base.to_ns(until - begin);
+        leg.clocks.put(&mut account.trial);
+        for (figure, value) in [
+            (Figure::PublishedRate, per_second(all_sent, publication_ns)),
+            (Figure::Publication, publication_ns as f64),
+            (Figure::Refused, leg.sent.refused as f64),
+            (Figure::Behind, flows.iter().map(behind).sum::<u64>() as f64),
+        ] {
+            account.trial.put(&all, figure, value);
+        }
+        let subscription_ns =
+            |arrived: &Arrived| base.to_ns(arrived.latest.unwrap_or(0).max(until).saturating_sub(begin));
+        let payload_bytes = leg.leg.payload_bytes;
+        let mut put = |stream: &Stream, sent: u64, arrived: &Arrived, ns: u64| {
+            put_arrived(&mut account.trial, stream, sent, payload_bytes, arrived, ns);
+        };
+        let sums: Vec<(u32, Arrived)> = arrived.iter().map(|(follower, links)| (*follower, sum(links))).collect();
+        let longest_ns = |arrived: &mut dyn Iterator<Item = &Arrived>| arrived.map(subscription_ns).max().unwrap_or(0);
+        if let Some(worst) = worst(sums.iter().map(|(_, arrived)| *arrived)) {
+            put(&all, all_sent, &worst, longest_ns(&mut sums.iter().map(|(_, arrived)| arrived)));
+        }
+        for (follower, arrived) in sums.iter().filter(|_| leg.reports.len() > 1) {
+            put(&Stream::follower(*follower), all_sent, arrived, subscription_ns(arrived));
+        }
+        let shown = account.shown_links(&sent);
+        for (link, stream) in shown {
+            let at_link = |(_, links): &(u32, Vec<Arrived>)| links[link];
+            if let Some(worst) = worst(arrived.iter().map(at_link)) {
+                let ns = longest_ns(&mut arrived.iter().map(|(_, links)| &links[link]));
+                put_arrived(&mut account.trial, &stream, sent[link], payload_bytes, &worst, ns);
+            }
+        }
+        if let OfferedLoad::Rate { hz } = leg.leg.load {
+            account.trial.put(&all, Figure::OfferedRate, hz);
+            let is_missed = |sent: &u64| is_missed(publication_ns as f64, *sent as f64, 1e9 / hz, 1e9 / hz);
+            account.trial.rate_missed = sent.iter().any(is_missed);
+        }
+        if flows.iter().all(|flow| flow.times.is_some()) {
+            let last = put_one_way(account, leg, &flows, &sent);
+            let are_known = !leg.clocks.largest_error().is_too_large;
+            let Some(rows) = rows else { return Ok(()) };
+            for (((flow, last), sent), stream) in flows.iter().zip(&last).zip(sent).zip(rows.streams) {
+                for (index, sent, received) in flow.times.iter().flat_map(|times| times.stamps(last, sent)) {
+                    let status = if received.is_some() { DeliveryStatus::Ok } else { DeliveryStatus::Lost };
+                    let received = received.filter(|_| are_known);
+                    let stamps = SampleStamps { sent, received, ..SampleStamps::default() };
+                    rows.rows.add(stream, index, status.as_str(), stamps);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Saturating {
+    /// Sends in the main thread, in pieces, with a sign of life after each.
+    fn drive_one(&mut self, leader: &mut Leader, session: &mut Session<'_>, ready: ReadyLeg) -> Result<SentLeg> {
         let leg = ready.leg;
-        let (Some(StreamState { flow, before, behind }), LegEnd::Bounds { messages, duration_ns }) =
-            (&mut self.0, leg.end)
-        else {
+        let ([flow], LegEnd::Bounds { messages, duration_ns }) = (&mut self.flows[..], leg.end) else {
             return Err(unprepared());
         };
-        let (base, shared) = (leader.job.timebase, leader.shared.clone());
+        let (base, shared, before) = (leader.job.timebase, leader.shared.clone(), self.before);
         let setting = leader.setting(&session.inboxes[0], &shared);
         let mut running = ready.begin(leader)?;
         leader.arm();
         let begin = base.now();
         let timed = duration_ns.map_or(u64::MAX, |ns| begin + base.to_ticks(ns));
-        let last = messages.map_or(u64::MAX, |messages| *before + messages);
+        let last = messages.map_or(u64::MAX, |messages| before + messages);
         let extent = Extent { burst: burst(leg.load, leg.payload_bytes), last, deadline: timed };
         let mut failure = None;
-        // Ends by itself at its bounds; sends in pieces, with a sign of life after each.
+        // Ends by itself at its bounds.
         while base.now() < timed {
             let Some(until) = running.until(leader) else { break };
             match session.lanes[0].stream(setting, flow, Extent { deadline: timed.min(until), ..extent }, None) {
@@ -92,89 +195,90 @@ impl Driver for Saturating {
         }
         let (used, cut) = running.end(leader);
         leader.disarm();
-        let end = match &flow.spaced {
-            Spaced::Even(even) => {
-                *behind = even.behind();
-                flow.ended.max(flow.due.min(timed.min(leg.capped)))
-            }
-            Spaced::Unspaced | Spaced::Paused(_) => flow.ended,
-        };
-        let sequence = flow.sequence;
-        let (until, counted, refused) = (end.max(begin), sequence - *before, flow.refused);
-        Ok(SentLeg {
+        Ok(self.sent(begin, Ends { timed, capped: leg.capped }, Stopped { used, cut, failure }))
+    }
+
+    /// Sends in a thread for each link.
+    fn drive_several(&mut self, leader: &mut Leader, session: &mut Session<'_>, ready: ReadyLeg) -> Result<SentLeg> {
+        let leg = ready.leg;
+        let LegEnd::Bounds { messages, duration_ns } = leg.end else { return Err(unprepared()) };
+        let (base, before, links) = (leader.job.timebase, self.before, self.flows.len());
+        let (pool, sending) = (&ThreadPool::new(links), &Sending::of(links));
+        let last = messages.map_or(u64::MAX, |messages| before + messages);
+        let burst = burst(leg.load, leg.payload_bytes);
+        let timed_at = move |begin: u64| duration_ns.map_or(u64::MAX, |ns| begin + base.to_ticks(ns));
+        let settings = session.inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| leader.setting(inbox, shared));
+        let settings: Vec<_> = settings.collect();
+        let places = session.lanes.iter_mut().zip(&mut self.flows).zip(settings).zip(sending);
+        let works = places.map(|(((lane, flow), setting), sending)| -> LinkWork<'_> {
+            Box::new(move |begin| {
+                let timed = timed_at(begin);
+                let extent = Extent { burst, last, deadline: timed.min(leg.capped) };
+                flow.due = begin;
+                sending.begin(before + 1);
+                let ended = lane.stream(setting, flow, extent, None);
+                // Its planned time is over.
+                let is_full = |end: &LoopEnd| *end == LoopEnd::Deadline && timed <= leg.capped;
+                let (end, ended) = match ended {
+                    Ok(end) if is_full(&end) => (LoopEnd::Full, Ok(())),
+                    Ok(end) => (end, Ok(())),
+                    Err(failure) => (LoopEnd::Stopped, Err(failure)),
+                };
+                let (count, sequence) = ((flow.sequence - before) as usize, flow.sequence);
+                (LinkEnd { count, end, refused: flow.refused, late: 0, duplicated: 0, sequence }, ended)
+            })
+        });
+        let ran = run_parallel(leader, ready, pool, sending, works.collect())?;
+        let stopped = Stopped { used: ran.used, cut: ran.cut, failure: ran.failure };
+        Ok(self.sent(ran.begin, Ends { timed: timed_at(ran.begin), capped: leg.capped }, stopped))
+    }
+
+    /// The leg, once all streams have ended.
+    fn sent(&self, begin: u64, ends: Ends, Stopped { used, cut, failure }: Stopped) -> SentLeg {
+        let until = self.flows.iter().map(|flow| end(flow, ends)).max().unwrap_or(begin).max(begin);
+        let last: Vec<u64> = self.flows.iter().map(|flow| flow.sequence).collect();
+        let sequence = last.iter().copied().max().unwrap_or(self.before);
+        SentLeg {
             begin,
             until,
-            last: vec![sequence],
+            last,
             sequence,
             warmed: 0,
-            counted,
+            counted: sequence - self.before,
             used,
-            refused,
+            refused: self.flows.iter().map(|flow| flow.refused).sum(),
             cut,
             failure,
             broken: None,
-        })
+        }
     }
+}
 
-    fn account(
-        &mut self,
-        controls: &Controls,
-        leg: &mut ReportedLeg,
-        account: &mut Account,
-        rows: Option<&mut RowsOfLinks<'_>>,
-    ) -> Result<()> {
-        let StreamState { flow, behind, .. } = self.0.take().ok_or_else(unprepared)?;
-        let mut arrived = Vec::new();
-        for (follower, report) in leg.reports.iter().enumerate() {
-            let Some(report) = report else { continue };
-            let counted = report.arrived.first().copied();
-            let counted = counted.ok_or_else(|| controls.failed("a follower has counted nothing"))?;
-            arrived.push((follower as u32, leg.clocks.arrived(follower, counted)));
-        }
-        if arrived.is_empty() {
-            leg.broken.take().map_or(Ok(()), Err)?;
-        }
-        let (base, all, sent) = (account.timebase(), Stream::all(), &leg.sent);
-        let publication_ns = base.to_ns(sent.until - sent.begin);
-        leg.clocks.put(&mut account.trial);
-        for (figure, value) in [
-            (Figure::PublishedRate, per_second(sent.counted, publication_ns)),
-            (Figure::Publication, publication_ns as f64),
-            (Figure::Refused, sent.refused as f64),
-            (Figure::Behind, behind as f64),
-        ] {
-            account.trial.put(&all, figure, value);
-        }
-        let subscription_ns =
-            |arrived: &Arrived| base.to_ns(arrived.latest.unwrap_or(0).max(sent.until).saturating_sub(sent.begin));
-        let (payload_bytes, trial) = (leg.leg.payload_bytes, &mut account.trial);
-        let mut put = |stream: &Stream, arrived: &Arrived, ns| {
-            put_arrived(trial, stream, sent.counted, payload_bytes, arrived, ns);
-        };
-        if let Some(worst) = worst(arrived.iter().map(|(_, arrived)| *arrived)) {
-            put(&all, &worst, arrived.iter().map(|(_, arrived)| subscription_ns(arrived)).max().unwrap_or(0));
-        }
-        for (follower, arrived) in arrived.iter().filter(|_| leg.reports.len() > 1) {
-            put(&Stream::follower(*follower), arrived, subscription_ns(arrived));
-        }
-        if let OfferedLoad::Rate { hz } = leg.leg.load {
-            account.trial.put(&all, Figure::OfferedRate, hz);
-            account.trial.rate_missed = is_missed(publication_ns as f64, sent.counted as f64, 1e9 / hz, 1e9 / hz);
-        }
-        if let Some(times) = &flow.times {
-            let last = put_one_way(account, leg, times);
-            let are_known = !leg.clocks.largest_error().is_too_large;
-            if let Some(rows) = rows {
-                for (index, sent, received) in times.stamps(&last, leg.sent.counted) {
-                    let status = if received.is_some() { DeliveryStatus::Ok } else { DeliveryStatus::Lost };
-                    let received = received.filter(|_| are_known);
-                    let stamps = SampleStamps { sent, received, ..SampleStamps::default() };
-                    rows.rows.add("all", index, status.as_str(), stamps);
-                }
-            }
-        }
-        Ok(())
+/// Cost of a leg that is over, and what ended it early.
+struct Stopped {
+    used: Option<Used>,
+    cut: Option<CutShort>,
+    failure: Option<Failure>,
+}
+
+/// Tick after the last message of a stream; after the last period of one at a rate.
+fn end(flow: &Flow, ends: Ends) -> u64 {
+    match &flow.spaced {
+        Spaced::Even(_) => flow.ended.max(flow.due.min(ends.timed.min(ends.capped))),
+        Spaced::Unspaced | Spaced::Paused(_) => flow.ended,
     }
+}
+
+/// Messages of a stream that were sent late.
+fn behind(flow: &Flow) -> u64 {
+    if let Spaced::Even(even) = &flow.spaced { even.behind() } else { 0 }
+}
+
+/// Counts of all streams together; counts of messages of no publisher come last.
+fn sum(streams: &[Arrived]) -> Arrived {
+    let mut sum = Arrived::default();
+    streams.iter().for_each(|arrived| sum.add(arrived));
+    sum
 }
 
 /// Stream of messages of a leg, with none sent yet.
@@ -229,29 +333,34 @@ fn put_arrived(trial: &mut Trial, stream: &Stream, sent: u64, payload_bytes: u64
 }
 
 /// Puts one-way latencies to each of several followers, and to the last that a message came to. They have no intervals, as
-/// messages that wait in one queue are not independent. Returns arrivals at the last, by place.
-fn put_one_way(account: &mut Account, leg: &mut ReportedLeg, times: &SampledTimes) -> Vec<u64> {
-    let (sent, followers) = (leg.sent.counted, leg.reports.len());
-    let clocks = &leg.clocks;
-    account.trial.put(&Stream::all(), Figure::OneWayTimed, sampling::samples(sent).count() as f64);
-    let mut put = |stream: &Stream, arrived: &[u64], error: ClockError| {
-        let ticks = times.one_way(arrived, sent, clocks.are_two()).map(Some);
-        account.put_one_way(stream, ticks, (clocks, error), false);
+/// messages that wait in one queue are not independent. Returns arrivals at the last, by stream and place.
+fn put_one_way(account: &mut Account, leg: &mut ReportedLeg, flows: &[Flow], sent: &[u64]) -> Vec<Vec<u64>> {
+    let (followers, clocks) = (leg.reports.len(), &leg.clocks);
+    let timed: usize = sent.iter().map(|sent| sampling::samples(*sent).count()).sum();
+    account.trial.put(&Stream::all(), Figure::OneWayTimed, timed as f64);
+    let mut put = |stream: &Stream, arrived: &[&[u64]], error: ClockError| {
+        let of_flow = |((flow, arrived), sent): ((&'_ Flow, &&'_ [u64]), &u64)| {
+            let ticks = flow.times.iter().flat_map(|times| times.one_way(arrived, *sent, clocks.are_two()));
+            ticks.map(Some).collect::<Vec<_>>()
+        };
+        account.put_one_way(stream, flows.iter().zip(arrived).zip(sent).flat_map(of_flow), (clocks, error), false);
     };
-    let mut last: Vec<u64> = Vec::new();
+    let mut last: Vec<Vec<u64>> = Vec::new();
     for follower in 0..followers {
         let logs = leg.memory.as_mut().map_or_else(Vec::new, |memory| memory.logs(follower as u32));
-        let Some(log) = logs.into_iter().next() else { continue };
         if followers > 1 {
-            put(&Stream::follower(follower as u32), log.ticks, clocks.error(follower));
+            let ticks: Vec<&[u64]> = logs.iter().map(|log| &*log.ticks).collect();
+            put(&Stream::follower(follower as u32), &ticks, clocks.error(follower));
         }
         if last.is_empty() {
-            last = log.ticks.to_vec();
+            last = logs.iter().map(|log| log.ticks.to_vec()).collect();
         }
         // A missing message is later than all that came.
-        last.iter_mut().zip(log.ticks.iter()).for_each(|(last, ticks)| *last = (*last).max(*ticks));
+        for (last, log) in last.iter_mut().zip(&logs) {
+            last.iter_mut().zip(log.ticks.iter()).for_each(|(last, ticks)| *last = (*last).max(*ticks));
+        }
     }
-    put(&Stream::all(), &last, clocks.largest_error());
+    put(&Stream::all(), &last.iter().map(Vec::as_slice).collect::<Vec<_>>(), clocks.largest_error());
     last
 }
 

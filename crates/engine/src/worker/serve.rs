@@ -148,7 +148,7 @@ impl Follower {
         self.cost.open(if is_counted { Window::counted() } else { Window::open() });
         let mut arrived = Vec::new();
         match begin.task.reply {
-            TaskReply::Nothing => arrived.push(self.count(endpoint, inboxes, begin.first, log, None)?),
+            TaskReply::Nothing { .. } => arrived.push(self.count(endpoint, inboxes, begin.first, log, None)?),
             TaskReply::Answer { names_request } => {
                 let (follower, kept) = (self.number(), log.map(|log| (begin.first, log)));
                 let delay_ns = self.setup().answer_delay_ns;

@@ -116,7 +116,7 @@ fn look_after(leader: &mut Leader, running: &mut RunningLeg, pool: &ThreadPool, 
     let loss_timeout = Duration::from_nanos(leader.job.loss_timeout_ns);
     let overdue = SIGN_OF_LIFE.min(loss_timeout / 2);
     let standing = loss_timeout + overdue;
-    let mut seen = vec![Shown::default(); sending.len()];
+    let mut seen = vec![(Shown::default(), 0); sending.len()];
     // Last state of each thread, and when it was first seen.
     let mut lives = vec![((Shown::default(), 0), Instant::now()); sending.len()];
     let (mut looked, mut stopped) = (Instant::now(), false);
@@ -142,7 +142,8 @@ fn look_after(leader: &mut Leader, running: &mut RunningLeg, pool: &ThreadPool, 
         }
         // One stalled thread withholds the signs of life of all.
         if lives.iter().all(|life| life.1.elapsed() < standing) {
-            let moves = lives.iter().map(|life| life.0.0.number()).fold(0, u64::wrapping_add);
+            let moves = lives.iter().map(|((shown, sequence), _)| shown.number().max(*sequence));
+            let moves = moves.fold(0, u64::wrapping_add);
             running.sign_of_life(leader, 0, moves);
         }
         let drained = sending.iter().enumerate().filter(|(_, sending)| sending.shown().is_draining());
@@ -151,9 +152,9 @@ fn look_after(leader: &mut Leader, running: &mut RunningLeg, pool: &ThreadPool, 
             continue;
         }
         looked = Instant::now();
-        for (thread, (sending, seen)) in sending.iter().zip(&mut seen).enumerate() {
-            let now = sending.shown();
-            if now.is_busy() && now == *seen {
+        for (thread, ((sending, shared), seen)) in sending.iter().zip(&pool.shared).zip(&mut seen).enumerate() {
+            let now = (sending.shown(), shared.sequence.load(Relaxed));
+            if now.0.is_busy() && now == *seen {
                 pool.interrupt(thread, by_signal);
             }
             *seen = now;

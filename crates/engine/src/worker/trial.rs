@@ -77,6 +77,10 @@ pub(super) struct TrialRunner<'l, 's> {
     warmed: u64,
 }
 
+fn counted(trials: usize) -> String {
+    if trials == 1 { "1 trial".to_owned() } else { format!("{trials} trials") }
+}
+
 impl<'l, 's> TrialRunner<'l, 's> {
     /// Fails if the pattern does not allow the workload, as in a plan that was edited.
     pub(super) fn new(leader: &'l mut Leader, session: &'l mut Session<'s>) -> Result<Self> {
@@ -187,9 +191,11 @@ impl<'l, 's> TrialRunner<'l, 's> {
     fn search(&mut self, driver: &mut dyn Driver, leg: Leg, loss_bound: f64) -> Result<Option<MeasuredTrial>> {
         let plan = &self.leader.job.sub_experiment;
         let (messages, full_ns) = (plan.workload.most_messages, plan.workload.duration_ns);
+        let links = f64::from(plan.workload.links());
         let mut broken = None;
         let mut run = |rate_hz: Option<f64>, ns: u64| {
-            let load = rate_hz.map_or(OfferedLoad::Max, |hz| OfferedLoad::Rate { hz });
+            // The rate is of all streams together.
+            let load = rate_hz.map_or(OfferedLoad::Max, |hz| OfferedLoad::Rate { hz: hz / links });
             let end = LegEnd::Bounds { messages, duration_ns: Some(ns) };
             let Some(step) = self.trial(driver, Leg { load, end, ..leg }, false)? else {
                 let mut nothing = Trial::new(load);
@@ -205,9 +211,10 @@ impl<'l, 's> TrialRunner<'l, 's> {
             return broken.map_or(Ok(None), Err);
         }
         (trial.load, trial.rate_missed) = (leg.load, false);
-        if !found.passed && trial.cut_short.is_none() {
-            let (percent, trials) = (loss_bound * 100.0, trial.steps.len());
-            let why = format!("no rate with a loss of at most {percent} % was found in {trials} trials");
+        if !found.passed {
+            let (percent, trials) = (loss_bound * 100.0, counted(trial.steps.len()));
+            let before = trial.cut_short.take().map_or_else(String::new, |why| format!(" ({why})"));
+            let why = format!("no rate with a loss of at most {percent} % was found in {trials}{before}");
             trial.cut_short = Some(CutShort::Broken(why));
         }
         trial.number = self.leader.files.next_trial();

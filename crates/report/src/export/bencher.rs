@@ -3,7 +3,7 @@
 //! # Source
 //! <https://bencher.dev/docs/reference/bencher-metric-format>: names have at most 1,024 characters, measures 64.
 
-use super::exported::{ExportedPayload, cut, measured};
+use super::exported::{ExportedPayload, cut, left_out, measured};
 use crate::results::NamedResults;
 use serde_json::{Map, Value, json};
 use tripmeter_analysis::Selected;
@@ -19,24 +19,15 @@ const MOST_NAME: usize = 1000;
 /// out, and so is a payload that failed, was interrupted, was not measured or missed its rate, and what polled on a shared
 /// CPU: the second value has a line for each.
 pub fn bencher(results: &[NamedResults<'_>]) -> (Value, Vec<String>) {
-    let (mut all, mut left_out): (Map<String, Value>, _) = (Map::new(), Vec::new());
-    for sub in measured(results) {
-        if let Some(why) = &sub.of_scheduler {
-            left_out.push(format!("{}: {why}", sub.name));
-            continue;
-        }
+    let mut all = Map::new();
+    let subs = measured(results);
+    for sub in &subs {
         let figures = |payload: &ExportedPayload| {
             let usable = payload.figures.iter().filter(|one| one.value.is_finite());
             usable.cloned().collect::<Vec<_>>()
         };
-        let (unusable, usable): (Vec<_>, Vec<_>) =
-            sub.payloads.iter().partition(|payload| payload.state.unusable().is_some());
-        let why = |payload: &&ExportedPayload| {
-            let why = payload.state.unusable()?;
-            Some(format!("{} {}: {why}", sub.name, payload.at))
-        };
-        left_out.extend(unusable.iter().filter_map(why));
-        for figure in usable.into_iter().flat_map(figures) {
+        let usable = sub.payloads.iter().filter(|payload| sub.unusable(payload).is_none());
+        for figure in usable.flat_map(figures) {
             let stream = &figure.address.stream;
             let stream = if *stream == Stream::all() { String::new() } else { format!(" {stream}") };
             let name = format!("{}{stream}", figure.address.located_as(&sub.name));
@@ -52,7 +43,7 @@ pub fn bencher(results: &[NamedResults<'_>]) -> (Value, Vec<String>) {
             }
         }
     }
-    (Value::Object(all), left_out)
+    (Value::Object(all), left_out(&subs))
 }
 
 fn measure(one: &Selected, known: &Map<String, Value>) -> String {

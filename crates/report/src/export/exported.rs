@@ -70,6 +70,18 @@ pub(super) struct ExportedSub {
     pub duration_s: f64,
 }
 
+/// Payloads whose figures are not those of what was asked for, each with the reason, a line each.
+pub(super) fn left_out(subs: &[ExportedSub]) -> Vec<String> {
+    let of_sub = |sub: &ExportedSub| {
+        if let Some(why) = &sub.of_scheduler {
+            return vec![format!("{}: {why}", sub.name)];
+        }
+        let why = |payload: &ExportedPayload| Some(format!("{} {}: {}", sub.name, payload.at, sub.unusable(payload)?));
+        sub.payloads.iter().filter_map(why).collect::<Vec<_>>()
+    };
+    subs.iter().flat_map(of_sub).collect()
+}
+
 pub(super) fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
     let mut all = Vec::new();
     for one in results {

@@ -3,7 +3,7 @@
 //! # Source
 //! <https://prometheus.io/docs/specs/om/open_metrics_spec/>
 
-use super::exported::{ExportedSub, measured};
+use super::exported::{ExportedSub, left_out, measured};
 use crate::results::NamedResults;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
@@ -12,8 +12,8 @@ use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::metric::Stream;
 
 /// Every stored figure put together over its rounds, and the loss. A percentile of too few samples for an upper bound is left
-/// out, and so are payloads whose figures are not those of what was asked for.
-pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
+/// out, and so are payloads whose figures are not those of what was asked for: the second value has a line for each.
+pub fn openmetrics(results: &[NamedResults<'_>]) -> (String, Vec<String>) {
     let mut families: BTreeMap<(Figure, bool), String> = BTreeMap::new();
     let mut add = |figure: Figure, labels: &[(&str, String)], statistic: Statistic, value: f64| {
         // A number of samples is not a time: it has a family of its own.
@@ -75,7 +75,7 @@ pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
         text += samples;
     }
     text += &info(results);
-    text + "# EOF\n"
+    (text + "# EOF\n", left_out(&measured(results)))
 }
 
 /// Program and machine of the measurement.

@@ -3,7 +3,7 @@
 use super::verdicts::{self, Map};
 use crate::curves::{Curve, Panel};
 use crate::document::{Block, Note, Severity};
-use crate::fastest::{Fastest, Lead};
+use crate::fastest::{Fastest, Lead, differing};
 use crate::labels::patterns;
 use crate::measured::MeasuredSide;
 use crate::merged::Merged;
@@ -151,9 +151,13 @@ fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
             "{at}, {} are {word} without a measurable difference, with {a_median}{written} ({figure}).",
             listed(&names)
         ),
-        Lead::Ahead(next, ratio) => {
+        Lead::Ahead(next, ratio, by_medians) => {
             let is = ratio.claim(word);
-            format!("{at}, {label} {is} with {a_median}{written} ({figure}); the next is {next}, {}.", ratio.as_ratio())
+            format!(
+                "{at}, {label} {is} with {a_median}{written} ({figure}); the next is {next}, {}{}.",
+                ratio.as_ratio(),
+                differing(by_medians)
+            )
         }
     };
     let losses = (!losses.is_empty()).then(|| format!("Of its messages, {}.", losses.join("; ")));

@@ -228,7 +228,7 @@ fn what_is_not_ranked_is_marked_and_compared_by_no_sentence() {
         assert_eq!(still, names, "{why}: nothing to compare, but all is drawn");
         assert!(document.charts().all(|chart| chart.reading.is_empty()), "{}", readings(&document));
         let results = [NamedResults { name: "r", manifest: &manifest }];
-        let gauges = crate::export::openmetrics(&results);
+        let gauges = crate::export::openmetrics(&results).0;
         assert!(!gauges.contains("sub_experiment=") && gauges.contains("tripmeter_run_info"), "{why}: {gauges}");
     }
 }

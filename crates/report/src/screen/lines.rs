@@ -23,8 +23,8 @@ pub(super) const COLUMNS: u16 = 80;
 /// Labels longer than this are broken.
 const LABEL_COLUMNS: usize = 26;
 
-const FLOOR_HELP: &str =
-    "latency as a multiple of shm's at the same payloads, wait and touch (geometric mean); the bar is its logarithm";
+const FLOOR_HELP: &str = "latency as a multiple of shm's, round by round, at the same payloads, wait and touch (geometric mean); the bar is its \
+     logarithm";
 
 /// True if one can be the floor of the other: the same pattern, loads, wait and touch.
 pub(super) fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
@@ -69,7 +69,7 @@ impl<'a> ScreenPage<'a> {
         &self.subs[index as usize]
     }
 
-    fn planned(&self, line: LoadLine) -> &'a SubExperiment {
+    pub(super) fn planned(&self, line: LoadLine) -> &'a SubExperiment {
         self.sub(line.0).planned
     }
 

@@ -1,4 +1,4 @@
-//! The topics of messages of several sizes: a row for each, and one for all with the rate of all together.
+//! The topics of a recording: a row for each, and one for all with the rate of all together.
 
 use super::lines::{COLUMNS, LATENCY_HELP, LoadLine, ScreenPage, broken, row, with_missed};
 use crate::document::{Block, Cell, Column, Digits, Table};
@@ -17,11 +17,13 @@ const TOPIC_COLUMNS: usize = 24;
 
 const RATE_HELP: &str = "messages per second; (all): of all topics together";
 
-/// The table and a line on what it leaves out; nothing if messages of this pattern have one size.
+/// The table and a line on what it leaves out; nothing if no recording of several topics was played.
 pub(super) fn blocks(page: &ScreenPage<'_>, pattern: Pattern, shown: &ShownLatency) -> Vec<Block> {
     let (lines, payloads, _) = page.lines(pattern, shown.figure);
-    let several =
-        |line: &LoadLine| payloads.iter().copied().find(|bytes| page.metrics.has_several_sizes(row(*line, *bytes)));
+    let several = |line: &LoadLine| {
+        let workload = &page.planned(*line).workload;
+        payloads.iter().copied().find(|_| workload.is_recorded() && workload.links() > 1)
+    };
     let mut lines: Vec<(LoadLine, u64)> = lines.iter().filter_map(|line| Some((*line, several(line)?))).collect();
     if lines.is_empty() {
         return Vec::new();
@@ -209,7 +211,7 @@ mod tests {
             ("github", github_commands(&input)),
             ("summary", github_summary(&input)),
             ("bencher", bencher(&results).0.to_string()),
-            ("openmetrics", openmetrics(&results)),
+            ("openmetrics", openmetrics(&results).0),
         ];
         for (view, text) in &shown {
             for payload in [display_size(bytes), bytes.to_string()] {

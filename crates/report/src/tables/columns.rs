@@ -2,7 +2,7 @@
 
 use super::description::CellColumn;
 use super::row::{TableLine, TableRow, TimedLine};
-use crate::document::{Cell, Column, Digits};
+use crate::document::{Cell, Column, Digits, Missing};
 use crate::merged::POLLS_HELP;
 use crate::notes::{PROOF_HELP, proof};
 use tripmeter_model::figure::{Figure, Statistic};
@@ -64,6 +64,15 @@ pub fn payload<L: TableLine>() -> CellColumn<L> {
 pub fn number<L: TableLine>(title: &str, help: &'static str, number: fn(&Workload) -> u32) -> CellColumn<L> {
     let head = Column::numbers(title, title, "n", Digits::Integer, help).merged();
     head.shows(move |line: &L| Cell::number(number(&line.row().sub.planned.workload).into()))
+}
+
+/// As [`number`], shown only where it is not 1 in every row.
+pub fn several<L: TableLine>(title: &str, help: &'static str, number: fn(&Workload) -> u32) -> CellColumn<L> {
+    let head = Column::numbers(title, title, "n", Digits::Integer, help).if_any();
+    head.shows(move |line: &L| match number(&line.row().sub.planned.workload) {
+        1 => Cell::Missing(Missing::NotMeasured),
+        number => Cell::number(number.into()),
+    })
 }
 
 /// A rate of all messages.

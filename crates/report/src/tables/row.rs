@@ -174,10 +174,9 @@ impl<'a> TableRow<'a> {
     /// Each of several followers that have a throughput, up to the last that is shown, or the only one.
     pub fn receivers(&self) -> Vec<&'a Stream> {
         let mut streams = self.metrics.streams(self.row, Figure::ReceivedRate);
-        if streams.len() > 1 {
-            streams.retain(|stream| stream.at.is_some());
-            streams.truncate(SHOWN_FOLLOWERS);
-        }
+        let is_fan_out = streams.iter().any(|stream| stream.at.is_some());
+        streams.retain(|stream| if is_fan_out { stream.at.is_some() } else { **stream == Stream::all() });
+        streams.truncate(SHOWN_FOLLOWERS);
         streams
     }
 

@@ -10,6 +10,7 @@ use crate::measured::MeasuredSide;
 use crate::merged::MISSED;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::workload::Workload;
 
 pub const TABLE: PatternTable = PatternTable {
     is_of: |sub| sub.pattern == Pattern::Throughput,
@@ -18,7 +19,7 @@ pub const TABLE: PatternTable = PatternTable {
     make,
 };
 
-const OFFERED_HELP: &str = "max = as fast as possible; n /s = evenly; search = the highest rate found within the loss \
+const OFFERED_HELP: &str = "max = as fast as possible; n /s = evenly, on each topic or of each publisher; search = the highest rate found within the loss \
                             limit; n per t = bursts of n messages, one begun every t";
 const RECEIVED_HELP: &str = "throughput: intact messages that arrived, each counted once, per second from the first \
                              sending to the last arrival";
@@ -42,6 +43,8 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
     let table = TableOf::new(title, &lines)
         .column(Column::words("transport", "transport", ""), |line| Cell::text(line.row.sub.planned.transport_text()))
         .with([columns::wait(""), columns::touch(""), columns::payload()])
+        .with([columns::several("topics", "", |workload| workload.topology.topics)])
+        .with([columns::several("publishers", "of the one topic", Workload::publishers)])
         .column(Column { is_right: true, ..Column::words("offered", "offered", OFFERED_HELP) }, |line| {
             Cell::starred(line.star(), offered(line.row.load()))
         })
@@ -85,7 +88,6 @@ mod tests {
     use tripmeter_model::metric::Stream;
     use tripmeter_model::pace::{Burst, OfferedLoad};
     use tripmeter_model::trial::Trial;
-    use tripmeter_model::workload::Workload;
 
     /// A trial of each load; so many of 1000 messages come to each follower.
     fn measured(offers: &[OfferedLoad], received: &[u64]) -> Manifest {

@@ -109,16 +109,16 @@ pub struct AbWorkloadArgs {
     /// Messages or calls per second, or max
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, hide_short_help = true)]
     pub rate: Option<String>,
-    /// Topics of `publish`, each with a publishing thread
+    /// Topics of `publish` or `throughput`, each with a publishing thread
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub topics: Option<u32>,
-    /// Publishers of one topic of `publish`
+    /// Publishers of one topic of `publish` or `throughput`
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub publishers: Option<u32>,
     /// Receivers of every message
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub followers: Option<u32>,
-    /// Clients of `call` in parallel
+    /// Clients of `ping` or `call` in parallel
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub clients: Option<u32>,
     /// Find the highest rate of `throughput` with this loss: 0, 0.5%

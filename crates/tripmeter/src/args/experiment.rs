@@ -132,11 +132,14 @@ impl ThroughputArgs {
         let common = Common {
             loss_bound: self.loss_bound.clone(),
             duration_s: self.duration,
+            topics: self.topics,
+            publishers: self.publishers,
             followers: self.followers,
             one_way: self.one_way.then_some(true),
             ..paced(Pattern::Throughput, &self.rate, &self.bursts)
         };
-        ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running)
+        let cpus = self.cpus.cpus.clone();
+        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
     }
 }
 

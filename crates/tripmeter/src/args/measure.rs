@@ -238,6 +238,7 @@ pub struct CallArgs {
     "tripmeter throughput udp --loss-bound 0.5% --duration 2"
     "tripmeter throughput tcp --rate 1000,max"
     "tripmeter throughput tcp --demand 100,1000 --recovery 5,10"
+    "tripmeter throughput uds tcp --topics 4"
 )))]
 pub struct ThroughputArgs {
     #[command(flatten)]
@@ -253,6 +254,12 @@ pub struct ThroughputArgs {
     /// Longest trial [default: 1, or none with -n]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<f64>,
+    /// Topics in parallel [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub topics: Option<u32>,
+    /// Publishers of the one topic [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub publishers: Option<u32>,
     /// Receivers of every message, up to 64 [default: 1]
     #[arg(long, value_name = "N")]
     pub followers: Option<u32>,
@@ -263,6 +270,8 @@ pub struct ThroughputArgs {
     pub one_way: bool,
     #[command(flatten)]
     pub bursts: BurstArgs,
+    #[command(flatten)]
+    pub cpus: CpusArgs,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
     #[command(flatten)]

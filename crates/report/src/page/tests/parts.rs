@@ -270,7 +270,7 @@ fn what_was_disturbed_is_left_out_and_named() {
                  mq_calls;";
     assert!(notes.is_some_and(|notes| notes[0].text.starts_with(named)), "{notes:?}");
     let all = [NamedResults { name: "", manifest: &manifest }];
-    let exported = crate::export::bencher(&all).0.to_string() + &crate::export::openmetrics(&all);
+    let exported = crate::export::bencher(&all).0.to_string() + &crate::export::openmetrics(&all).0;
     let shown = [crate::screen(&manifest, false), crate::iceperf(&manifest), crate::ecal(&[("", &manifest)])];
     let shown = shown.map(|document| fixture::text(&document)).concat();
     assert!(exported.contains("uds_poll") && exported.contains("mq_poll"), "{exported}");

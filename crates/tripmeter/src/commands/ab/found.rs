@@ -58,12 +58,7 @@ impl<'a> Found<'a> {
     }
 
     pub fn needed(&self, question: &Question, effect: f64) -> Option<u64> {
-        // Of a percentile with too few samples, more rounds decide nothing.
-        let is_bounded = |one: &&JudgedFigure| {
-            self.figures.iter().any(|figure| figure.address == one.address && figure.needs.is_none())
-        };
-        let comparisons: Vec<JudgedFigure> = self.comparisons.iter().filter(is_bounded).cloned().collect();
-        JudgedFigure::hardest(&comparisons, question, effect)?.1
+        JudgedFigure::hardest(&self.comparisons, question, effect)?.1
     }
 
     pub fn write(&self, folder: &FolderHandle, made: &Value) -> Result<(), CliError> {

@@ -52,14 +52,22 @@ pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
         ExportFormat::Junit => written(args, &export::junit(&input)),
         ExportFormat::Bencher => {
             let (metrics, left_out) = export::bencher(&results);
-            left_out.iter().for_each(|line| output::say(&format!("note: left out: {line}")));
+            say_left_out(&left_out);
             written(args, &format!("{metrics:#}\n"))
         }
-        ExportFormat::OpenMetrics => written(args, &export::openmetrics(&results)),
+        ExportFormat::OpenMetrics => {
+            let (gauges, left_out) = export::openmetrics(&results);
+            say_left_out(&left_out);
+            written(args, &gauges)
+        }
         ExportFormat::Github => github(args, &input),
         ExportFormat::Parquet => parquet_files(args, &results),
         ExportFormat::Plots(_) | ExportFormat::Table(_) => unreachable!("they are not formats of other programs"),
     }
+}
+
+fn say_left_out(lines: &[String]) {
+    lines.iter().for_each(|line| output::say(&format!("note: left out: {line}")));
 }
 
 fn read_verdict(file: &Path) -> Result<VerdictDocument, CliError> {

@@ -65,7 +65,9 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("ping tcp --followers 2", &["'tcp'", "it delivers each message to one follower only", "2 were requested"]);
     wrong("publish shm --followers 513", &["513 followers", "1 to 512", "--followers"]);
     wrong("throughput shm --followers 65", &["65 followers", "1 to 64", "--followers"]);
-    wrong("throughput shm --followers 17 --one-way", &["17 followers", "limit of 16", "--one-way"]);
+    wrong("throughput shm --followers 17 --one-way", &["17 exceed the limit of 16", "--one-way"]);
+    wrong("throughput uds --topics 17 --one-way", &["17 exceed the limit of 16", "--topics"]);
+    wrong("throughput uds --followers 2 --publishers 2", &["2 followers and 2 publishers", "leave"]);
     wrong("publish uds --followers 2 --publishers 2", &["2 followers and 2 publishers", "leave"]);
     wrong("publish uds --topics 0", &["0 topics", "--topics"]);
     wrong("publish uds --rate max", &["'max'", "messages or calls per second", "--rate"]);
