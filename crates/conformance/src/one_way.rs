@@ -24,6 +24,8 @@ pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
         PlannedPart::new(variant, "throughput", *wait, &keys, check)
     };
     let parallel = |kind: &'static str, axis: &str| {
+        // Each message of several publishers is one packet.
+        let payloads = variant.payloads(&[16, 4097]);
         let keys = format!(
             "pattern = \"throughput\"\nsamples = {SAMPLES}\nrate = \"500\"\npayloads = \"{payloads}\"\n{axis} = {LINKS}\n\
              one_way = true"

@@ -14,6 +14,7 @@ mod publish;
 pub(crate) mod real_time;
 mod task;
 mod topics;
+mod topology;
 mod transport;
 mod workload;
 

@@ -271,6 +271,24 @@ mod tests {
         );
     }
 
+    /// Rounds that fall into two groups: the ratio by round is another than the quotient of the medians beside it.
+    #[test]
+    fn where_rounds_and_medians_differ_both_are_named() {
+        let mut manifest = manifest(0, &[("uds", 0.0), ("pipe", 0.0)]);
+        manifest.plan.rounds = 20;
+        for round in 1..=20 {
+            let uds = if round <= 11 { 10.0 } else { 100.0 };
+            let pipe = [1000.0, 9.0, 90.0][usize::from(round > 5) + usize::from(round > 11)];
+            for (name, micros) in [("uds", uds), ("pipe", pipe)] {
+                result(&mut manifest, name, round, &[(1024, micros * 1e3)]);
+            }
+        }
+        let said = fixture::text(&screen(&manifest, false)).split_whitespace().collect::<Vec<_>>().join(" ");
+        let sentence =
+            "times slower (1.11 to 1.11) round by round; by the medians it is ×0.111, because rounds fall into two";
+        assert!(said.contains(sentence), "{said}");
+    }
+
     /// Both sides on one CPU: what polls there is marked, ranked by nobody, and the note has the cause; what blocks is ranked.
     #[test]
     fn what_polls_on_a_shared_cpu_is_marked_and_not_ranked() {

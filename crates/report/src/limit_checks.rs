@@ -250,6 +250,13 @@ not checked: 1 sub-experiment without limits: new
         let (missed, left_out) = by_runs(partial);
         let whys = [&missed, &left_out];
         assert!(whys.iter().all(|why| why.contains("not every offered load was measured at 1k")), "{whys:?}");
+        // What is said to be left out is left out.
+        let mut manifest = fixture::manifest();
+        fixture::add(&mut manifest, "uds", "uds/datagram", &[1024]);
+        fixture::result(&mut manifest, "uds", 1, &[(1024, 1000.0)]);
+        partial(&mut manifest);
+        let results = JudgedResults { manifest, allows_damage: false };
+        assert_eq!((results.trusted().all_rows().count(), results.left_out().len()), (0, 1));
         let miss = |manifest: &mut Manifest| fixture::trial_of(manifest, 0).rate_missed = true;
         fails(&[P99], miss, "RATE MISSED at 1k closed");
         let named = |limited: &[_], change: fn(&mut Manifest), why: &str| {

@@ -83,9 +83,9 @@ trait NoteKind {
 }
 
 /// Arrivals of the messages that have a place.
-struct Noted<P>(PhantomData<P>);
+struct PlacedNotes<P>(PhantomData<P>);
 
-impl<P: Places> NoteKind for Noted<P> {
+impl<P: Places> NoteKind for PlacedNotes<P> {
     type Notes<'a, C: Clock + 'a> = Arrival<'a, C, P>;
 
     fn notes<'a, C: Clock + 'a>(clock: C, first: u64, log: Option<ArrivalLog<'a>>) -> Self::Notes<'a, C> {
@@ -455,8 +455,8 @@ impl<L: Link> Lane for L {
             }
         }
         with_clock!(setting.timebase.source, clock => match receiving.keeps {
-            Keeps::Every => of_kind::<L, _, Noted<EveryMessage>>(self, clock, setting, receiving, listening),
-            Keeps::Sampled => of_kind::<L, _, Noted<Sampled>>(self, clock, setting, receiving, listening),
+            Keeps::Every => of_kind::<L, _, PlacedNotes<EveryMessage>>(self, clock, setting, receiving, listening),
+            Keeps::Sampled => of_kind::<L, _, PlacedNotes<Sampled>>(self, clock, setting, receiving, listening),
             Keeps::Counts => of_kind::<L, _, NoNotes>(self, clock, setting, receiving, listening),
         })
     }
@@ -519,8 +519,8 @@ impl<L: Link> Turns for AllLinks<'_, L> {
         }
         let keeps = receiving.first().map_or(Keeps::Every, |receiving| receiving.keeps);
         with_clock!(setting.timebase.source, clock => match keeps {
-            Keeps::Every => of_kind::<L, _, Noted<EveryMessage>>(self.0, clock, setting, receiving),
-            Keeps::Sampled => of_kind::<L, _, Noted<Sampled>>(self.0, clock, setting, receiving),
+            Keeps::Every => of_kind::<L, _, PlacedNotes<EveryMessage>>(self.0, clock, setting, receiving),
+            Keeps::Sampled => of_kind::<L, _, PlacedNotes<Sampled>>(self.0, clock, setting, receiving),
             Keeps::Counts => of_kind::<L, _, NoNotes>(self.0, clock, setting, receiving),
         })
     }

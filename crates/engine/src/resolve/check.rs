@@ -3,7 +3,7 @@
 use super::defaults::MOST_ATTEMPTS;
 use super::error::{PlanError, Problem};
 use super::machine::Machine;
-use super::{call, load, publish, real_time, topics};
+use super::{call, load, real_time, topics, topology};
 use thiserror::Error;
 use tripmeter_abi::Pattern;
 use tripmeter_model::count::MOST_COUNT;
@@ -132,7 +132,7 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
 
 fn workload_of(plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)> {
     let (pattern, workload, topology) = (sub.pattern, &sub.workload, &sub.workload.topology);
-    let numbers = publish::check(topology.topics, topology.publishers);
+    let numbers = topology::check(topology.topics, topology.publishers);
     let field = if matches!(numbers, Err(Problem::Topics { .. })) { "topics" } else { "publishers" };
     numbers.of(format!("workload.{field}"))?;
     call::clients(topology.clients).of("workload.clients")?;

@@ -1,7 +1,7 @@
 //! Offered loads under pattern `throughput` and of timed patterns.
 
 use super::error::Problem;
-use super::publish;
+use super::topology;
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
 use tripmeter_model::pace::{Burst, OfferedLoad};
@@ -49,7 +49,7 @@ pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
     };
     check(&loads)?;
     let duration_ns = duration_s.map(|seconds| (seconds * 1e9).ceil() as u64);
-    let (topics, publishers) = publish::streams(common)?;
+    let (topics, publishers) = topology::streams(common)?;
     let workload = Workload::saturating(loads, common.samples, duration_ns);
     Ok(Workload { topology: Topology { topics, publishers, ..workload.topology }, ..workload })
 }

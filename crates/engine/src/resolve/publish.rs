@@ -2,38 +2,15 @@
 
 use super::call::MOST_CLIENTS;
 use super::error::Problem;
-use super::load;
+use super::{load, topology};
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
 use tripmeter_model::recording::{Played, Recording};
 use tripmeter_model::workload::{Recorded, Workload};
 
-/// Largest number of topics or publishers: each has a thread, a topic on both sides.
-const MOST_TOPICS: u32 = 4096;
-
 pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
-    let (topics, publishers) = streams(common)?;
+    let (topics, publishers) = topology::streams(common)?;
     Ok(Workload::publications(load::timed(common)?, topics, publishers))
-}
-
-/// Numbers of topics and of publishers.
-pub(super) fn streams(common: &Common) -> Result<(u32, u32), Problem> {
-    let (topics, publishers) = (common.topics.unwrap_or(1), common.publishers.unwrap_or(1));
-    check(topics, publishers).map(|()| (topics, publishers))
-}
-
-/// Refuses numbers out of range, and several of both.
-pub(super) fn check(topics: u32, publishers: u32) -> Result<(), Problem> {
-    if !(1..=MOST_TOPICS).contains(&topics) {
-        return Err(Problem::Topics { topics, most: MOST_TOPICS });
-    }
-    if !(1..=MOST_TOPICS).contains(&publishers) {
-        return Err(Problem::Publishers { publishers, most: MOST_TOPICS });
-    }
-    if topics > 1 && publishers > 1 {
-        return Err(Problem::PublishersAndTopics { publishers, topics });
-    }
-    Ok(())
 }
 
 /// Default warm-up messages of each topic before a recording.
@@ -101,6 +78,7 @@ pub(super) fn playing(workload: Workload, recording: &Recording) -> Workload {
 
 #[cfg(test)]
 mod tests {
+    use super::topology::MOST_TOPICS;
     use super::*;
     use tripmeter_model::pace::OfferedLoad;
 

@@ -46,7 +46,7 @@ pub(super) struct Saturating {
 
 /// Ticks by which streams end.
 #[derive(Clone, Copy)]
-struct Ends {
+struct StreamEnds {
     /// Planned end of the leg.
     timed: u64,
     capped: u64,
@@ -179,7 +179,7 @@ impl Saturating {
         let last = messages.map_or(u64::MAX, |messages| before + messages);
         let extent = Extent { burst: burst(leg.load, leg.payload_bytes), last, deadline: timed };
         let mut failure = None;
-        // Ends by itself at its bounds.
+        // StreamEnds by itself at its bounds.
         while base.now() < timed {
             let Some(until) = running.until(leader) else { break };
             match session.lanes[0].stream(setting, flow, Extent { deadline: timed.min(until), ..extent }, None) {
@@ -195,7 +195,7 @@ impl Saturating {
         }
         let (used, cut) = running.end(leader);
         leader.disarm();
-        Ok(self.sent(begin, Ends { timed, capped: leg.capped }, Stopped { used, cut, failure }))
+        Ok(self.sent(begin, StreamEnds { timed, capped: leg.capped }, StreamsEnded { used, cut, failure }))
     }
 
     /// Sends in a thread for each link.
@@ -229,12 +229,12 @@ impl Saturating {
             })
         });
         let ran = run_parallel(leader, ready, pool, sending, works.collect())?;
-        let stopped = Stopped { used: ran.used, cut: ran.cut, failure: ran.failure };
-        Ok(self.sent(ran.begin, Ends { timed: timed_at(ran.begin), capped: leg.capped }, stopped))
+        let stopped = StreamsEnded { used: ran.used, cut: ran.cut, failure: ran.failure };
+        Ok(self.sent(ran.begin, StreamEnds { timed: timed_at(ran.begin), capped: leg.capped }, stopped))
     }
 
     /// The leg, once all streams have ended.
-    fn sent(&self, begin: u64, ends: Ends, Stopped { used, cut, failure }: Stopped) -> SentLeg {
+    fn sent(&self, begin: u64, ends: StreamEnds, StreamsEnded { used, cut, failure }: StreamsEnded) -> SentLeg {
         let until = self.flows.iter().map(|flow| end(flow, ends)).max().unwrap_or(begin).max(begin);
         let last: Vec<u64> = self.flows.iter().map(|flow| flow.sequence).collect();
         let sequence = last.iter().copied().max().unwrap_or(self.before);
@@ -255,14 +255,14 @@ impl Saturating {
 }
 
 /// Cost of a leg that is over, and what ended it early.
-struct Stopped {
+struct StreamsEnded {
     used: Option<Used>,
     cut: Option<CutShort>,
     failure: Option<Failure>,
 }
 
 /// Tick after the last message of a stream; after the last period of one at a rate.
-fn end(flow: &Flow, ends: Ends) -> u64 {
+fn end(flow: &Flow, ends: StreamEnds) -> u64 {
     match &flow.spaced {
         Spaced::Even(_) => flow.ended.max(flow.due.min(ends.timed.min(ends.capped))),
         Spaced::Unspaced | Spaced::Paused(_) => flow.ended,

@@ -304,3 +304,14 @@ fn rows_stand_in_the_order_of_the_ratio_that_ranks_them() {
     let ranks = ranks(&choice);
     assert!(ranks.is_sorted(), "{ranks:?}");
 }
+
+/// Of too few rounds for an interval, the ratio is that of the columns.
+#[test]
+fn few_rounds_of_two_groups_are_ranked_by_what_the_table_shows() {
+    let uds = [1.0, 1.0, 1.0, 1.0, 10.0];
+    let pipe = [3.0, 3.0, 0.1, 0.1, 3.0];
+    let manifest =
+        rounds(5, &[("uds", 1e5), ("pipe", 1e5)], |place, round| [uds, pipe][place as usize][round as usize - 1]);
+    let said = page(&choose(&manifest, &WISH).unwrap());
+    assert!(said.contains("uds/one was fastest") && said.contains("×3.00"), "{said}");
+}

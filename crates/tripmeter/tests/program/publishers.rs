@@ -148,3 +148,42 @@ fn what_cannot_have_several_publishers_is_refused_with_the_names_of_those_that_c
     let too_many = ["publish", "uds", "--publishers", "4097"];
     Tripmeter::new(too_many).run().with(exit::USAGE).one_line(&["4097 publishers", "4096", "--publishers"]).clean();
 }
+
+/// At full speed each topic and each publisher has a thread of its own, too.
+#[test]
+fn what_goes_wrong_with_one_of_several_streams_is_counted_with_it_and_in_the_sum() {
+    let _alone = alone();
+    let cases = [("--publishers", "poll"), ("--topics", "block"), ("--topics", "callback"), ("--publishers", "block")];
+    at_once(&cases, |(axis, wait)| {
+        let [lost, twice, held, broken] = [20, 30, 40, 50].map(|number| WARMUP + number);
+        // Faults hit one publisher, or every topic.
+        let has_faults = *axis == "--publishers";
+        let faults = format!("inmem?at=1&damage_body={broken}&duplicate={twice}&lose={lost}&reorder={held}");
+        let transport = if has_faults { faults } else { "inmem".to_owned() };
+        let folder = folder();
+        let output = folder.path().display().to_string();
+        let [samples, warmup] = [SAMPLES, WARMUP].map(|number| number.to_string());
+        let words = ["throughput", "-q", &transport, axis, "3", "-n", &samples, "--warmup", &warmup, "--wait", wait];
+        let rest = ["--payloads", "1k", "--touch", "full", "--one-way", "--no-floor", "--attempts", "1", "-o", &output];
+        let allowed = ["--loss-timeout", "5", "--allow-damage"];
+        Tripmeter::new(words.iter().chain(&rest).chain(&allowed)).run().with(exit::GOOD).clean();
+        let result = &manifest(folder.path()).sub_experiments[0];
+        let trial = &result.cells[0].trials[0];
+        let whole = Counts { sent: SAMPLES, received: SAMPLES, ..Counts::default() };
+        let hit = Counts { received: SAMPLES - 2, lost: 1, duplicated: 1, reordered: 1, damaged: 1, ..whole };
+        let hit = if has_faults { hit } else { whole };
+        for link in 0..3u32 {
+            let stream = if *axis == "--topics" { Stream::topic(&link.to_string()) } else { Stream::publisher(link) };
+            let expected = if link == 1 { hit } else { whole };
+            assert_eq!(trial.counts(&stream), expected, "{axis} {wait}: {stream}");
+            assert!(trial.value(&stream, Figure::ReceivedRate) > Some(0.0), "{axis} {wait}: {stream}");
+        }
+        let sum = Counts { sent: 3 * SAMPLES, received: 2 * SAMPLES + hit.received, ..hit };
+        assert_eq!(counts(trial), sum, "{axis} {wait}");
+        let rows = sample_rows(folder.path(), &result.name);
+        let of_one = rows.iter().filter(|row| row.stream.ends_with("=1") && row.status == "ok").count() as u64;
+        let all_ok = rows.iter().filter(|row| row.status == "ok").count() as u64;
+        assert_eq!((rows.len() as u64, of_one, all_ok), (sum.sent, hit.received, sum.received), "{axis} {wait}");
+        assert_eq!(times(trial, Figure::OneWay).map(|times| times.samples), Some(sum.received), "{axis} {wait}");
+    });
+}
