@@ -3,7 +3,7 @@
 # systems is compiled once for each. Raise the budget only for a reason, in the commit that needs it.
 set -euo pipefail
 
-budget=38500000
+budget=40000000
 bytes=$(size -A "$1" | awk '$1 == ".text" { print $2 }')
 echo "$1: $bytes bytes of code, the budget is $budget"
 [[ $bytes -le $budget ]]

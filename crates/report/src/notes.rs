@@ -268,9 +268,13 @@ pub fn left_out(plan: &SubExperiment, why: &str) -> String {
     format!("{name}: this table leaves out pattern {pattern}{why}; the table `all` has it")
 }
 
-/// Suffix of the pattern for round trips at a rate, which published tables do not have.
+/// Suffix of the pattern for round trips at a rate or of several clients, which published tables do not have.
 pub fn at_a_rate(plan: &SubExperiment) -> &'static str {
-    if plan.pattern == Pattern::Ping && plan.workload.is_call() { " at a rate" } else { "" }
+    match plan.workload.is_closed() {
+        _ if plan.pattern != Pattern::Ping || !plan.workload.is_call() => "",
+        true => " of several clients",
+        false => " at a rate",
+    }
 }
 
 #[cfg(test)]

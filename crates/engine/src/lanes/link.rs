@@ -454,11 +454,15 @@ impl<L: Link> Lane for L {
                 false => run(sink(link, clock, setting, receiving, single::<K, C>), listening),
             }
         }
-        with_clock!(setting.timebase.source, clock => match receiving.keeps {
-            Keeps::Every => of_kind::<L, _, PlacedNotes<EveryMessage>>(self, clock, setting, receiving, listening),
+        // Of streams at full speed one compiled loop serves all clocks: each is a large function for every system.
+        let clock = setting.timebase;
+        match receiving.keeps {
+            Keeps::Every => with_clock!(setting.timebase.source, clock => {
+                of_kind::<L, _, PlacedNotes<EveryMessage>>(self, clock, setting, receiving, listening)
+            }),
             Keeps::Sampled => of_kind::<L, _, PlacedNotes<Sampled>>(self, clock, setting, receiving, listening),
             Keeps::Counts => of_kind::<L, _, NoNotes>(self, clock, setting, receiving, listening),
-        })
+        }
     }
 }
 
@@ -518,10 +522,13 @@ impl<L: Link> Turns for AllLinks<'_, L> {
             }
         }
         let keeps = receiving.first().map_or(Keeps::Every, |receiving| receiving.keeps);
-        with_clock!(setting.timebase.source, clock => match keeps {
-            Keeps::Every => of_kind::<L, _, PlacedNotes<EveryMessage>>(self.0, clock, setting, receiving),
+        let clock = setting.timebase;
+        match keeps {
+            Keeps::Every => with_clock!(setting.timebase.source, clock => {
+                of_kind::<L, _, PlacedNotes<EveryMessage>>(self.0, clock, setting, receiving)
+            }),
             Keeps::Sampled => of_kind::<L, _, PlacedNotes<Sampled>>(self.0, clock, setting, receiving),
             Keeps::Counts => of_kind::<L, _, NoNotes>(self.0, clock, setting, receiving),
-        })
+        }
     }
 }

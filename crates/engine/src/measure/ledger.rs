@@ -73,7 +73,6 @@ pub struct SeveralPublishers<'a, C, N> {
     streams: Vec<(Arrivals, N)>,
     /// Counts of messages with unreadable headers, or of no publisher.
     nobodys: Arrived,
-    latest: Option<u64>,
     shared: &'a [Shared],
 }
 
@@ -83,7 +82,7 @@ impl<'a, C: Clock, N: Notes> SeveralPublishers<'a, C, N> {
     pub fn new(clock: C, first: u64, notes: impl IntoIterator<Item = N>, shared: &'a [Shared]) -> Self {
         let stream = |(publisher, notes)| (Arrivals::of(first, publisher), notes);
         let streams = (0..).zip(notes).map(stream).collect();
-        Self { clock, now: 0, streams, nobodys: Arrived::default(), latest: None, shared }
+        Self { clock, now: 0, streams, nobodys: Arrived::default(), shared }
     }
 
     /// Counts of each publisher, and of none.
@@ -111,16 +110,19 @@ impl<C: Clock, N: Notes> Ledger for SeveralPublishers<'_, C, N> {
         match whose.and_then(|(_, publisher)| self.streams.get_mut(publisher as usize)) {
             Some((arrivals, notes)) => {
                 let came = arrivals.count(message, touch);
+                arrivals.counts.latest = Some(latest());
                 notes.came_at(self.now);
                 notes.counted(came);
             }
-            None => self.nobodys.damaged += 1,
+            None => {
+                self.nobodys.damaged += 1;
+                self.nobodys.latest = Some(latest());
+            }
         }
-        self.latest = Some(latest());
     }
 
     fn counts(&self) -> Arrived {
-        let mut sum = Arrived { latest: self.latest, ..self.nobodys };
+        let mut sum = self.nobodys;
         self.streams.iter().for_each(|(arrivals, _)| sum.add(&arrivals.counts));
         sum
     }
@@ -186,10 +188,11 @@ mod tests {
         come(&mut ledger, &now, Header::of(11, Kind::Ping, 16, 2), 16);
         assert_eq!((ledger.is_complete(), ledger.counts().received, ledger.counts().latest), (true, 6, Some(8)));
         let (streams, nobodys) = ledger.into_parts();
-        assert_eq!(nobodys, Arrived { damaged: 1, ..Arrived::default() });
+        assert_eq!(nobodys, Arrived { damaged: 1, latest: Some(8), ..Arrived::default() });
         let [first, second] = &streams[..] else { panic!("two publishers") };
         assert_eq!((first.received, first.duplicated, first.reordered, first.damaged), (3, 1, 1, 0));
         assert_eq!((second.received, second.duplicated, second.reordered, second.damaged), (3, 0, 0, 0));
+        assert_eq!([first, second].map(|stream| stream.latest), [Some(6), Some(7)]);
         let logs = memory.logs(0);
         assert_eq!((&*logs[0].ticks, &*logs[0].marks), (&[1, 5, 3][..], &[0, OVERTAKEN, AGAIN][..]));
         assert_eq!((&*logs[1].ticks, &*logs[1].marks), (&[2, NEVER, 4, 7][..], &[0; 4][..]));

@@ -245,8 +245,11 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
         if left < self.nap {
             std::hint::spin_loop();
         } else {
-            let ns = left as f64 / self.ticks_per_ns - WAKING_NS;
-            std::thread::sleep(Duration::from_nanos(ns.clamp(0.0, 50_000_000.0) as u64));
+            let ns = (left as f64 / self.ticks_per_ns - WAKING_NS).clamp(0.0, 50_000_000.0) as u64;
+            if ns == 0 {
+                return std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_nanos(ns));
         }
     }
 }

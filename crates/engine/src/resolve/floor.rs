@@ -66,6 +66,7 @@ fn tasks(made: &[ResolvedSubExperiment]) -> Vec<PlannedTask> {
             samples_above: one.samples_above.clone(),
             warmup: one.warmup,
             one_way: one.one_way,
+            has_clients: one.workload.is_call(),
             time_cap_ns: one.time_cap_ns,
             workload: one.workload.clone(),
             wait: Some(one.wait),

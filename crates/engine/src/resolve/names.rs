@@ -33,6 +33,8 @@ pub(super) fn default_name(sub_experiment: &SubExperiment, plan: &Plan) -> Strin
         name += &format!("_{}", sub_experiment.pattern);
     }
     let workload = &sub_experiment.workload;
+    // Another loop than that of round trips without a number of clients.
+    let is_of_one_client = sub_experiment.pattern == Pattern::Ping && workload.is_call() && workload.is_closed();
     if workload.is_timed() && workload.has_bursts() {
         name += "_bursts";
     } else if workload.is_call() && !workload.is_closed() && !workload.is_recorded() {
@@ -40,7 +42,7 @@ pub(super) fn default_name(sub_experiment: &SubExperiment, plan: &Plan) -> Strin
     }
     if let Some(recording) = &plan.recording {
         name += if recording.has_file() { "_recording" } else { "_topics" };
-    } else if workload.links() > 1 {
+    } else if workload.links() > 1 || is_of_one_client {
         let what = match (workload.is_call(), workload.publishers()) {
             (true, _) => "clients",
             (false, 1) => "topics",

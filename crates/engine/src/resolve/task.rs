@@ -20,6 +20,8 @@ pub(super) struct PlannedTask {
     pub samples_above: Vec<SamplesAbove>,
     pub warmup: u64,
     pub one_way: bool,
+    /// True if a number of clients was given, be it 1.
+    pub has_clients: bool,
     pub time_cap_ns: Option<u64>,
     pub wait: Option<Wait>,
     pub touch: Touch,
@@ -89,6 +91,7 @@ impl PlannedTask {
             samples_above,
             warmup,
             one_way: one_way || (workload.is_fan_out() && workload.is_round_trips()),
+            has_clients: common.clients.is_some(),
             workload,
             time_cap_ns: common.time_cap_s.map(|cap| (cap * 1e9).ceil() as u64),
             wait: common.wait,

@@ -695,6 +695,13 @@ fn each_number_of_clients_is_a_sub_experiment_of_its_own_with_a_floor_of_its_own
         plan.sub_experiments.iter().map(|sub_experiment| plan.loss_timeout_ns_of(sub_experiment)).collect()
     };
     assert_eq!(timeouts(&plan), [3_000_000_000; 4]);
+    let trips = |text: &str| {
+        let planned = self::plan(&format!("floor = false\n{text}{}", of(&["uds/stream"]))).unwrap();
+        names(&planned).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(trips(""), ["uds_stream_block"]);
+    let each = ["uds_stream_block_clients-1", "uds_stream_block_clients-2"];
+    assert_eq!(trips("clients = '1,2'\n"), each, "other loops than that of round trips without a number of clients");
     let named = calling(&format!("floor = false\n{}name = 'calls'\nclients = '2,8'\n", of(&["uds"]))).unwrap();
     assert_eq!(names(&named), ["calls_clients-2", "calls_clients-8"]);
     let plan = calling(&format!("loss_timeout_s = 0.5\nfloor = false\ncpus = '1'\n{}", of(&["uds"]))).unwrap();

@@ -59,15 +59,14 @@ impl Planner<'_> {
             });
         }
         let facts = facts(task.pattern);
-        if !self.plan.cpus.is_empty() && !facts.takes_cpu_set && workload.links() == 1 {
+        let has_several = task.has_clients || workload.links() > 1;
+        if !self.plan.cpus.is_empty() && !facts.takes_cpu_set && !has_several {
             return Err(Problem::CpusOf(task.pattern));
         }
         let follower_cpus = self.cpus_of_followers(workload.followers());
         // With one CPU, whoever polls also keeps those from running who bring messages of other hosts.
         let takes_turns = self.plan.shares_cpus(&follower_cpus) || self.machine.cpus.len() == 1;
-        let has_clients = workload.is_call() && workload.is_closed();
-        let sleeps = takes_turns || facts.blocks || has_clients || workload.links() > 1;
-        let wait = wait_of(variant, task.wait, sleeps)?;
+        let wait = wait_of(variant, task.wait, takes_turns || facts.blocks || has_several)?;
         real_time::check(self.plan, workload, variant, task.pattern, (task.sched, wait))?;
         self.probe(candidate, &transport, task, wait)?;
         let lines = task.payloads.iter().map(|payload| (*payload, task.warmup + task.samples_of(*payload)));

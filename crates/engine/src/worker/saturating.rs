@@ -33,6 +33,8 @@ use tripmeter_model::used::Used;
 const BURST: u64 = 32;
 /// Largest small message: a burst of them takes some microseconds.
 const SMALL_BYTES: u64 = 4096;
+/// Longest time of a thread's loop before it shows that it lives.
+const PIECE_NS: u64 = 1_000_000_000;
 /// Shortest wait for a due message that the leader sleeps through, unless it polls.
 const NAP_NS: u64 = 300_000;
 
@@ -60,7 +62,12 @@ impl Driver for Saturating {
         let mut begin = Begin::new(task, first, leg.payload_bytes);
         let has_publishers = leader.job.sub_experiment.workload.publishers() > 1;
         let publisher = |link| if has_publishers { link } else { 0 };
-        let flow_of = |link| Flow { publisher: publisher(link), ..flow(leader, leg, session.sequence) };
+        let sleeps = links > 1 && leader.job.sub_experiment.wait != Wait::Poll;
+        let flow_of = |link| {
+            let flow = flow(leader, leg, session.sequence);
+            // Threads that share CPUs do not spin.
+            Flow { publisher: publisher(link), nap: if sleeps { 0 } else { flow.nap }, ..flow }
+        };
         let mut flows: Vec<Flow> = (0..links as u32).map(flow_of).collect();
         if leader.job.sub_experiment.one_way {
             // No message takes less than a nanosecond.
@@ -143,6 +150,11 @@ impl Driver for Saturating {
         }
         if let OfferedLoad::Rate { hz } = leg.leg.load {
             account.trial.put(&all, Figure::OfferedRate, hz);
+            if let (Some(least), true) = (sent.iter().min(), sent.len() > 1) {
+                let of_each = per_second(all_sent, publication_ns) / sent.len() as f64;
+                account.trial.put(&all, Figure::AchievedRate, of_each);
+                account.trial.put(&all, Figure::SlowestRate, per_second(*least, publication_ns));
+            }
             let is_missed = |sent: &u64| is_missed(publication_ns as f64, *sent as f64, 1e9 / hz, 1e9 / hz);
             account.trial.rate_missed = sent.iter().any(is_missed);
         }
@@ -213,14 +225,24 @@ impl Saturating {
         let works = places.map(|(((lane, flow), setting), sending)| -> LinkWork<'_> {
             Box::new(move |begin| {
                 let timed = timed_at(begin);
-                let extent = Extent { burst, last, deadline: timed.min(leg.capped) };
+                let deadline = timed.min(leg.capped);
                 flow.due = begin;
-                sending.begin(before + 1);
-                let ended = lane.stream(setting, flow, extent, None);
-                // Its planned time is over.
-                let is_full = |end: &LoopEnd| *end == LoopEnd::Deadline && timed <= leg.capped;
+                // In pieces: a thread that waits for its next message shows that it lives.
+                let mut piece = 0;
+                let ended = loop {
+                    sending.begin(piece);
+                    let until = base.now() + base.to_ticks(PIECE_NS);
+                    let extent = Extent { burst, last, deadline: deadline.min(until) };
+                    let ended = lane.stream(setting, flow, extent, None);
+                    sending.end(piece);
+                    piece += 1;
+                    if !matches!(ended, Ok(LoopEnd::Deadline)) || base.now() >= deadline {
+                        break ended;
+                    }
+                };
                 let (end, ended) = match ended {
-                    Ok(end) if is_full(&end) => (LoopEnd::Full, Ok(())),
+                    // Its planned time is over.
+                    Ok(LoopEnd::Deadline) if timed <= leg.capped => (LoopEnd::Full, Ok(())),
                     Ok(end) => (end, Ok(())),
                     Err(failure) => (LoopEnd::Stopped, Err(failure)),
                 };

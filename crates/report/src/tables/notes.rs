@@ -206,6 +206,9 @@ pub fn of_calls(row: &TableRow<'_>) -> Vec<Note> {
             let late = row.too_late();
             let (behind, slowest) = (row.at(*round, Figure::Behind), count(row.at(*round, Figure::SlowestRate)));
             let what = match is_round_trips {
+                true if row.sub.planned.workload.links() > 1 => {
+                    format!("the slowest client sent {slowest} messages /s; {behind} of {made} messages were sent")
+                }
                 true => format!("{slowest} messages /s were sent; {behind} of {made} messages were sent"),
                 false => format!("the slowest client made {slowest} calls /s; {behind} of {made} calls were made"),
             };

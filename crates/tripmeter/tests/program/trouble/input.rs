@@ -99,10 +99,10 @@ fn values_out_of_range_are_refused_with_the_range() {
 #[test]
 fn flags_of_other_commands_are_refused() {
     for (command, flags) in [
-        ("ping uds", &["--cpus 0", "--topics 2", "--clients 2", "--duration 2"][..]),
+        ("ping uds", &["--topics 2", "--publishers 2", "--duration 2"][..]),
         ("publish uds", &["--one-way", "--clients 2", "--loss-bound 0"]),
         ("call uds", &["--topics 2", "--duration 2", "--followers 2"]),
-        ("throughput uds", &["--topics 2", "--clients 2", "--cpus 0"]),
+        ("throughput uds", &["--clients 2", "--mode bench"]),
         ("log write", &["--rate 1000", "--demand 10", "--followers 2", "--one-way", "--topics 2"]),
     ] {
         for flag in flags {
@@ -117,8 +117,8 @@ fn keys_of_other_patterns_are_refused() {
     let folder = folder();
     let file = folder.path().join("keys.toml").display().to_string();
     for (pattern, key, part) in [
-        ("ping", "topics = 2", "\"publish\""),
-        ("ping", "clients = \"2\"", "\"call\""),
+        ("ping", "topics = 2", "'publish' and 'throughput'"),
+        ("publish", "clients = \"2\"", "'ping' and 'call'"),
         ("log", "rate = \"10\"", "set one of these"),
         ("log", "demand = \"10\"", "set one of these"),
         ("log", "one_way = true", "leave it out"),
@@ -128,7 +128,7 @@ fn keys_of_other_patterns_are_refused() {
         ("call", "mode = \"bench\"\nrate = \"10\"", "fixed-freq"),
         ("call", "mode = \"bench\"\ndemand = \"10\"", "fixed-freq"),
         ("call", "mode = \"fast\"", "fixed-freq"),
-        ("call", "topics = 2", "\"publish\""),
+        ("call", "topics = 2", "'publish' and 'throughput'"),
         ("call", "duration_s = 2", "\"throughput\""),
         ("call", "followers = 2", "'call' has one follower"),
     ] {
