@@ -21,6 +21,8 @@ use tripmeter_model::used::Used;
 const START_NS: u64 = 5_000_000;
 /// Time to wake a thread.
 const WAKE_NS: u64 = 50_000;
+/// Longest wait of a thread for its turn on a busy CPU, for each other thread.
+const TURN: Duration = Duration::from_millis(50);
 /// Interval between interruptions of a thread that only listens for late messages.
 const DRAINING: Duration = Duration::from_millis(2);
 /// Interval between interruptions of a thread that must end.
@@ -115,7 +117,8 @@ fn look_after(leader: &mut Leader, running: &mut RunningLeg, pool: &ThreadPool, 
     let by_signal = leader.job.sub_experiment.wait == Wait::Block && leader.shared.interrupt.load(Relaxed);
     let loss_timeout = Duration::from_nanos(leader.job.loss_timeout_ns);
     let overdue = SIGN_OF_LIFE.min(loss_timeout / 2);
-    let standing = loss_timeout + overdue;
+    // Of many threads on few CPUs each waits for its turn.
+    let standing = loss_timeout + overdue + TURN * sending.len() as u32;
     let mut seen = vec![(Shown::default(), 0); sending.len()];
     // Last state of each thread, and when it was first seen.
     let mut lives = vec![((Shown::default(), 0), Instant::now()); sending.len()];
