@@ -191,7 +191,7 @@ impl Saturating {
         let last = messages.map_or(u64::MAX, |messages| before + messages);
         let extent = Extent { burst: burst(leg.load, leg.payload_bytes), last, deadline: timed };
         let mut failure = None;
-        // StreamEnds by itself at its bounds.
+        // Ends by itself at its bounds.
         while base.now() < timed {
             let Some(until) = running.until(leader) else { break };
             match session.lanes[0].stream(setting, flow, Extent { deadline: timed.min(until), ..extent }, None) {

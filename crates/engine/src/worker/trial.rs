@@ -20,6 +20,7 @@ use crate::wire::WRITING;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
+use tripmeter_model::counted;
 use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
@@ -75,10 +76,6 @@ pub(super) struct TrialRunner<'l, 's> {
     allowed: &'static AllowedWorkload,
     /// Messages of the longest warm-up inside a trial.
     warmed: u64,
-}
-
-fn counted(trials: usize) -> String {
-    if trials == 1 { "1 trial".to_owned() } else { format!("{trials} trials") }
 }
 
 impl<'l, 's> TrialRunner<'l, 's> {
@@ -212,7 +209,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
         }
         (trial.load, trial.rate_missed) = (leg.load, false);
         if !found.passed {
-            let (percent, trials) = (loss_bound * 100.0, counted(trial.steps.len()));
+            let (percent, trials) = (loss_bound * 100.0, counted(trial.steps.len(), "trial"));
             let before = trial.cut_short.take().map_or_else(String::new, |why| format!(" ({why})"));
             let why = format!("no rate with a loss of at most {percent} % was found in {trials}{before}");
             trial.cut_short = Some(CutShort::Broken(why));

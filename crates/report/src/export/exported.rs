@@ -27,14 +27,14 @@ pub(super) enum PayloadState {
 }
 
 impl ExportedSub {
-    /// Reason that figures of a payload are not those of what was asked for, if so.
+    /// Reason that figures of a payload are of something else than was asked for; `None` if they are good.
     pub fn unusable<'a>(&'a self, payload: &'a ExportedPayload) -> Option<&'a str> {
         payload.state.unusable().or(self.of_scheduler.as_deref())
     }
 }
 
 impl PayloadState {
-    /// Reason that its figures are not those of what was asked for, if so.
+    /// Reason that its figures are of something else than was asked for; `None` if they are good.
     pub fn unusable(&self) -> Option<&str> {
         match self {
             PayloadState::Passed | PayloadState::Lossy(_) => None,
@@ -70,7 +70,7 @@ pub(super) struct ExportedSub {
     pub duration_s: f64,
 }
 
-/// Payloads whose figures are not those of what was asked for, each with the reason, a line each.
+/// Lines about payloads whose figures are unusable, each with the reason.
 pub(super) fn left_out(subs: &[ExportedSub]) -> Vec<String> {
     let of_sub = |sub: &ExportedSub| {
         if let Some(why) = &sub.of_scheduler {

@@ -12,7 +12,7 @@ use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::metric::Stream;
 
 /// Every stored figure put together over its rounds, and the loss. A percentile of too few samples for an upper bound is left
-/// out, and so are payloads whose figures are not those of what was asked for: the second value has a line for each.
+/// out, and so are payloads whose figures are unusable: the second value has a line for each.
 pub fn openmetrics(results: &[NamedResults<'_>]) -> (String, Vec<String>) {
     let mut families: BTreeMap<(Figure, bool), String> = BTreeMap::new();
     let mut add = |figure: Figure, labels: &[(&str, String)], statistic: Statistic, value: f64| {
