@@ -1,7 +1,7 @@
 //! Distinguishes a silent worker that gets no CPU from one that hangs.
 
-use crate::os;
 use procfs::process::Process;
+use std::collections::BTreeMap;
 
 /// Fewest checks for a verdict.
 const FEWEST_LOOKS: u32 = 3;
@@ -9,33 +9,43 @@ const FEWEST_LOOKS: u32 = 3;
 /// Checks of a worker since its last report.
 #[derive(Debug, Default)]
 pub(super) struct CpuWait {
-    /// CPU time at the last check, in nanoseconds.
-    used: Option<u64>,
+    /// Threads at the last check, by their number.
+    threads: BTreeMap<i32, Thread>,
     looks: u32,
-    /// Checks at which a thread was ready to run, while all had used no CPU time since the check before.
+    /// Checks at which a thread was ready to run, but had not run since the check before.
     waited: u32,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Thread {
+    is_ready: bool,
+    cpu_time_ns: u64,
+}
+
 impl CpuWait {
-    /// Checks this process, if it exists.
+    /// Checks this process, if it exists. One thread that gets no CPU can silence a worker whose others run.
     pub fn look(&mut self, pid: u32) {
-        let Ok(process) = i32::try_from(pid).map_err(drop).and_then(|pid| Process::new(pid).map_err(drop)) else {
-            return;
-        };
-        let is_ready = process
-            .tasks()
-            .is_ok_and(|tasks| tasks.flatten().filter_map(|task| task.stat().ok()).any(|thread| thread.state == 'R'));
-        // Ticks miss a thread that runs between them.
-        if let Some(used_ns) = os::process_cpu_ns(pid) {
-            self.note(used_ns, is_ready);
-        }
+        let Some(tasks) = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()?.tasks().ok()) else { return };
+        let threads = tasks.flatten().filter_map(|task| {
+            // The CPU time of `stat` is in ticks, which miss a thread that runs between them.
+            let cpu_time_ns = task.schedstat().ok()?.sum_exec_runtime;
+            Some((task.tid, Thread { is_ready: task.stat().ok()?.state == 'R', cpu_time_ns }))
+        });
+        self.note(threads.collect());
     }
 
-    fn note(&mut self, used: u64, is_ready: bool) {
-        if let Some(before) = self.used.replace(used) {
-            self.looks += 1;
-            self.waited += u32::from(is_ready && before == used);
+    fn note(&mut self, threads: BTreeMap<i32, Thread>) {
+        if threads.is_empty() {
+            return;
         }
+        if !self.threads.is_empty() {
+            self.looks += 1;
+            let has_not_run = |(id, now): (&i32, &Thread)| {
+                now.is_ready && self.threads.get(id).is_some_and(|before| before.cpu_time_ns == now.cpu_time_ns)
+            };
+            self.waited += u32::from(threads.iter().any(has_not_run));
+        }
+        self.threads = threads;
     }
 
     /// True if it waited for a CPU at most checks.
@@ -49,18 +59,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_worker_that_is_ready_and_uses_nothing_is_starved() {
-        let after = |looks: &[(u64, bool)]| {
+    fn only_a_worker_with_a_thread_that_is_ready_and_uses_nothing_is_starved() {
+        let of_threads = |looks: &[&[(u64, bool)]]| {
             let mut wait = CpuWait::default();
-            looks.iter().for_each(|&(used, is_ready)| wait.note(used, is_ready));
+            for threads in looks {
+                let thread = |&(cpu_time_ns, is_ready): &(u64, bool)| Thread { is_ready, cpu_time_ns };
+                wait.note((7..).zip(threads.iter().map(thread)).collect());
+            }
             wait.is_starved()
         };
+        let after = |looks: &[(u64, bool)]| of_threads(&looks.iter().map(std::slice::from_ref).collect::<Vec<_>>());
         assert!(after(&[(7, true); 4]));
         assert!(after(&[(7, false), (7, true), (7, true), (8, true)]));
         // Too few checks; asleep; spinning; running at most checks.
         assert!(!after(&[(7, true); 3]) && !after(&[(7, false); 9]));
         assert!(!after(&[(7, true), (8, true), (9, true), (10, true)]));
         assert!(!after(&[(7, true), (7, true), (8, true), (9, true)]));
+        // One of two threads gets no CPU; both run in turn; one runs while the other sleeps.
+        assert!(of_threads(&[
+            &[(7, true), (1, true)],
+            &[(7, true), (2, true)],
+            &[(7, true), (3, true)],
+            &[(7, true), (4, true)]
+        ]));
+        assert!(!of_threads(&[
+            &[(7, true), (1, true)],
+            &[(8, true), (2, true)],
+            &[(9, true), (3, true)],
+            &[(9, false), (4, true)]
+        ]));
     }
 
     #[test]
@@ -78,6 +105,6 @@ mod tests {
         child.wait().unwrap();
         let mut wait = CpuWait::default();
         wait.look(child.id());
-        assert_eq!((wait.looks, wait.used), (0, None));
+        assert!(wait.looks == 0 && wait.threads.is_empty());
     }
 }
