@@ -16,8 +16,9 @@ use tripmeter_model::plan::SubExperiment;
 
 /// The latency that is ranked: since messages were due.
 pub const LATENCY: Figure = Figure::Response;
-/// Rate of a proposed command where neither the question nor the results have one.
+/// Rate and payload of a proposed command where neither the question nor the results have one.
 const USUAL_RATE_HZ: f64 = 1000.0;
+const USUAL_BYTES: u64 = 1024;
 /// Most transports that a proposed command names; without names it takes all.
 const MOST_NAMED: usize = 6;
 
@@ -144,7 +145,9 @@ fn nothing(side: &MeasuredSide<'_>, wish: &Wish, published: &[Row]) -> String {
 /// Command for what is asked, else for what was measured, of the same transports.
 fn command(side: &MeasuredSide<'_>, wish: &Wish, published: &[Row]) -> String {
     let first = published.first().copied().or_else(|| side.metrics.all_rows().next());
-    let payload = wish.payload_bytes.or(first.map(|row| row.payload_bytes)).unwrap_or(1024);
+    // The rows of several sizes have the largest.
+    let measured_bytes = first.filter(|row| !side.metrics.has_several_sizes(*row)).map(|row| row.payload_bytes);
+    let payload = wish.payload_bytes.or(measured_bytes).unwrap_or(USUAL_BYTES);
     let measured_hz = first.filter(|_| !published.is_empty()).and_then(|row| side.metrics.load(row).hz());
     let rate = wish.rate_hz.or(measured_hz).unwrap_or(USUAL_RATE_HZ);
     let number = wish.followers.or(first.map(|row| followers(side, row))).unwrap_or(1);

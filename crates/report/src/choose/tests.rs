@@ -178,6 +178,12 @@ fn results_that_are_no_publishing_are_named_and_not_ranked() {
     let mut topics = manifest(&[("uds", 1e6)]);
     topics.plan.sub_experiments[0].workload.topology.topics = 4;
     assert!(choose(&topics, &WISH).unwrap_err().contains("have 4 topics of 1 sub-experiment"));
+    // Their largest payload is no size to choose for.
+    let mut recorded = fixture::played();
+    recorded.sub_experiments[0].cells[0].payload_bytes = 2 << 20;
+    recorded.plan.sub_experiments[0].payloads = vec![2 << 20];
+    let refused = choose(&recorded, &WISH).unwrap_err();
+    assert!(refused.contains("`tripmeter choose --payload 1k --rate 1000 uds/stream`"), "{refused}");
 
     let mut both = manifest(&[("uds", 1e6), ("mq", 3e6)]);
     add(&mut both, "trips", "tcp/one", &[1024]);

@@ -161,6 +161,12 @@ impl<'a> ScreenPage<'a> {
         !self.is_disqualified(line) && !self.is_missed(line, payload_bytes)
     }
 
+    /// True if a round ended before all its samples.
+    pub(super) fn is_cut_short(&self, line: LoadLine, payload_bytes: u64) -> bool {
+        let cells = self.sub(line.0).payload(payload_bytes).cells;
+        cells.iter().any(|cell| cell.cut_short.is_some() && cell.samples < cell.samples_planned)
+    }
+
     pub(super) fn pair(&self, line: LoadLine, payload_bytes: u64, figure: Figure) -> [Cell; 2] {
         let get = |statistic| self.metrics.get(row(line, payload_bytes), &Stream::all(), figure, statistic);
         let merged = self.sub(line.0).payload(payload_bytes);

@@ -42,7 +42,12 @@ pub(super) fn blocks(page: &ScreenPage<'_>, pattern: Pattern, shown: &ShownLaten
         cells.extend(page.pair(line, bytes, figure(line)));
         cells.push(Cell::number(total_rate(page.metrics, row, Figure::AchievedRate)));
         rows.push((Some(row), cells));
-        let begin = TopicRows { label: &label, figure: figure(line), is_disqualified: page.is_disqualified(line) };
+        let begin = TopicRows {
+            label: &label,
+            figure: figure(line),
+            is_disqualified: page.is_disqualified(line),
+            is_cut_short: page.is_cut_short(line, bytes),
+        };
         rows.extend(topics.iter().take(MOST_TOPICS).map(|topic| (Some(row), begin.cells(page, row, topic))));
     }
     let mut columns = vec![
@@ -77,6 +82,7 @@ struct TopicRows<'a> {
     label: &'a str,
     figure: Figure,
     is_disqualified: bool,
+    is_cut_short: bool,
 }
 
 impl TopicRows<'_> {
@@ -84,12 +90,14 @@ impl TopicRows<'_> {
         let get = |figure, statistic| page.metrics.get(row, topic, figure, statistic);
         let is_missed = page.metrics.trials(row).iter().any(|(_, trial)| trial.missed.contains(topic));
         let is_bounded = page.metrics.is_bounded(row, topic, self.figure, Statistic::P99);
-        let mark = with_missed("", is_missed || self.is_disqualified);
+        let has = |figure| get(figure, Statistic::Value).is_some_and(|rounds| rounds.folded() > 0.0);
+        let star = if self.is_cut_short || has(Figure::Lost) || has(Figure::Damaged) { "*" } else { "" };
+        let unfit = is_missed || self.is_disqualified;
         vec![
             Cell::text(self.label),
             Cell::text(topic.topic.as_deref().unwrap_or_default()),
-            Cell::of(get(self.figure, Statistic::P50)).marked(mark),
-            Cell::of(get(self.figure, Statistic::P99)).marked(mark).if_bounded(is_bounded),
+            Cell::of(get(self.figure, Statistic::P50)).marked(with_missed(star, unfit)),
+            Cell::of(get(self.figure, Statistic::P99)).marked(with_missed("", unfit)).if_bounded(is_bounded),
             Cell::of(get(Figure::AchievedRate, Statistic::Value)).marked(with_missed("", is_missed)),
         ]
     }
@@ -140,6 +148,21 @@ mod tests {
         for line in ["uds/stream (all) !60.0 !120 800", "/imu !60.0 !120 400"] {
             assert!(squeezed(&text).iter().any(|found| found == line), "{line}\n{text}");
         }
+    }
+
+    #[test]
+    fn topics_of_fewer_messages_than_planned_are_marked_too() {
+        let mut manifest = played();
+        let lost = Counts { sent: 1000, received: 999, lost: 1, ..Counts::default() };
+        trial_of(&mut manifest, 0).put_counts(&Stream::topic("/imu"), &lost, false);
+        let has = |manifest: &Manifest, lines: &[&str]| {
+            let text = text(manifest);
+            lines.iter().for_each(|line| assert!(squeezed(&text).iter().any(|found| found == line), "{line}\n{text}"));
+        };
+        has(&manifest, &["/imu *60.0 120 400", "/switch 60.0 120 400"]);
+        let cell = &mut manifest.sub_experiments[0].cells[0];
+        (cell.samples_planned, cell.cut_short) = (2 * cell.samples, Some("time cap of 1 s".into()));
+        has(&manifest, &["uds/stream (all) *60.0 120 800", "/imu *60.0 120 400", "/switch *60.0 120 400"]);
     }
 
     #[test]
