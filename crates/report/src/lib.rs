@@ -92,7 +92,7 @@ pub use markup::markdown_words;
 pub use number::counted;
 pub use page::{PageChecks, PageInput, SampledTrial, page, page_of};
 pub use pairs::AskedPairs;
-pub use queues::small_pipes;
+pub use queues::small_queues;
 pub use results::NamedResults;
 pub use screen::screen;
 pub use side_by_side::side_by_side;

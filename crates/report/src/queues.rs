@@ -8,13 +8,37 @@ use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::SubExperiment;
 
 const QUEUES: &str = "queues";
-/// Bytes that Linux gives a pipe.
-///
-/// # Source
-/// pipe(7)
-const USUAL_PIPE_BYTES: u64 = 65_536;
 
-/// Notes on pipes that were given less than others or than usual, and on datagrams of several publishers.
+/// A kind of queue that Linux makes smaller where a limit is reached.
+struct Limited {
+    kind: QueueKind,
+    name: &'static str,
+    /// Capacity that Linux gives by default, in `unit`.
+    usual: u64,
+    unit: &'static str,
+    limits: &'static str,
+}
+
+/// # Source
+/// pipe(7), mq_overview(7)
+const LIMITED: [Limited; 2] = [
+    Limited {
+        kind: QueueKind::PipeBytes,
+        name: "pipe",
+        usual: 65_536,
+        unit: "bytes",
+        limits: "sysctl fs.pipe-user-pages-soft or fs.pipe-max-size",
+    },
+    Limited {
+        kind: QueueKind::QueueMessages,
+        name: "queue",
+        usual: 10,
+        unit: "messages",
+        limits: "RLIMIT_MSGQUEUE (ulimit -q) or sysctl fs.mqueue.msg_max",
+    },
+];
+
+/// Notes on queues that were given less than others or than usual, and on datagrams of several publishers.
 pub fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
     let note = |severity, sub: &Merged<'_>, what: String| {
         Note::new(severity, QUEUES, None, format!("{}: {what}", sub.planned.name))
@@ -23,34 +47,41 @@ pub fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
         let rounds = || sub.results.iter().map(|result| result.queues.as_slice());
         let shared = rounds().find_map(|queues| shared_datagrams(sub.planned, queues));
         let shared = shared.map(|what| note(Severity::Info, sub, what));
-        let pipes = rounds().find_map(|queues| pipes(sub.planned, queues));
-        [pipes.map(|what| note(Severity::Warning, sub, what)), shared]
+        let small = rounds().find_map(|queues| small(sub.planned, queues));
+        [small.map(|what| note(Severity::Warning, sub, what)), shared]
     };
     subs.iter().flat_map(of_sub).flatten().collect()
 }
 
-/// Note on pipes of a transport that were given less than others or than usual, if there are any.
-pub fn small_pipes(manifest: &Manifest, transport: &str) -> Option<String> {
+/// Note on queues of a transport that were given less than others or than usual, if there are any.
+pub fn small_queues(manifest: &Manifest, transport: &str) -> Option<String> {
     let subs = Merged::of(manifest);
     let mut of_transport = subs.iter().filter(|sub| sub.planned.transport.to_string() == transport);
-    of_transport.find_map(|sub| sub.results.iter().find_map(|result| pipes(sub.planned, &result.queues)))
+    of_transport.find_map(|sub| sub.results.iter().find_map(|result| small(sub.planned, &result.queues)))
 }
 
-/// Pipes of the leader, which has both ends' open.
-fn pipes(planned: &SubExperiment, queues: &[KernelQueues]) -> Option<String> {
-    let pipes = || queues.iter().filter(|one| (one.side, one.kind) == (QueueSide::Leader, QueueKind::PipeBytes));
-    let (least, most) = (pipes().map(|one| one.capacity).min()?, pipes().map(|one| one.capacity).max()?);
-    // A setting may ask for less than usual.
-    let expected = if planned.transport.given.is_empty() { most.max(USUAL_PIPE_BYTES) } else { most };
-    let (all, short) = pipes().fold((0, 0), |(all, short), one| {
-        (all + one.count, short + if one.capacity < expected { one.count } else { 0 })
-    });
-    let text = format!(
-        "{short} of {} hold less than {expected} bytes (the smallest {least}), because of sysctl \
-         fs.pipe-user-pages-soft or fs.pipe-max-size; raise these, or use fewer links",
-        counted(all as usize, "pipe")
-    );
-    (short > 0).then_some(text)
+fn small(planned: &SubExperiment, queues: &[KernelQueues]) -> Option<String> {
+    LIMITED.iter().find_map(|limited| limited.small(planned, queues))
+}
+
+impl Limited {
+    /// Looks at those of the leader, which has both ends open.
+    fn small(&self, planned: &SubExperiment, queues: &[KernelQueues]) -> Option<String> {
+        let Self { kind, name, usual, unit, limits } = self;
+        let of_kind = || queues.iter().filter(|one| (one.side, one.kind) == (QueueSide::Leader, *kind));
+        let (least, most) = (of_kind().map(|one| one.capacity).min()?, of_kind().map(|one| one.capacity).max()?);
+        // A setting may ask for less than usual.
+        let expected = if planned.transport.given.is_empty() { most.max(*usual) } else { most };
+        let (all, short) = of_kind().fold((0, 0), |(all, short), one| {
+            (all + one.count, short + if one.capacity < expected { one.count } else { 0 })
+        });
+        let text = format!(
+            "{short} of {} hold less than {expected} {unit} (the smallest {least}), because of {limits}; raise these, or \
+             use fewer links",
+            counted(all as usize, name)
+        );
+        (short > 0).then_some(text)
+    }
 }
 
 /// The socket that several publishers send to.
@@ -87,7 +118,7 @@ mod tests {
             let notes: Vec<String> = notes(&Merged::of(&manifest)).into_iter().map(|note| note.text).collect();
             // `explain` has the same, by transport.
             let transport = manifest.plan.sub_experiments[0].transport.to_string();
-            let explained = small_pipes(&manifest, &transport).map(|what| format!("one: {what}"));
+            let explained = small_queues(&manifest, &transport).map(|what| format!("one: {what}"));
             assert!(explained.is_none_or(|what| notes.contains(&what)), "{notes:?}");
             notes
         };
@@ -99,6 +130,11 @@ mod tests {
         assert!(some[0].contains("fs.pipe-user-pages-soft"), "{some:?}");
         assert!(noted(&[pipes(8192, 2)], 1, false)[0].contains("2 of 2 pipes"));
         assert!(noted(&[pipes(131_072, 1), pipes(65_536, 1)], 1, true)[0].contains("1 of 2 pipes"));
+        let messages = |capacity, count| (QueueSide::Leader, QueueKind::QueueMessages, capacity, count);
+        assert_eq!(noted(&[messages(10, 2)], 1, false), [""; 0]);
+        let few = noted(&[messages(4, 24)], 1, false);
+        assert!(few[0].contains("24 of 24 queues hold less than 10 messages (the smallest 4)"), "{few:?}");
+        assert!(few[0].contains("RLIMIT_MSGQUEUE (ulimit -q) or sysctl fs.mqueue.msg_max"), "{few:?}");
         let datagrams = [(QueueSide::Follower, QueueKind::SharedDatagrams, 11, 1)];
         assert_eq!(noted(&datagrams, 1, false), [""; 0]);
         assert!(noted(&datagrams, 3, false)[0].contains("3 publishers share 11 places"));

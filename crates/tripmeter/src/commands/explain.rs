@@ -17,7 +17,7 @@ use tripmeter_model::folder::LOGS;
 use tripmeter_model::plan::{Instrument, Plan, SubExperiment};
 use tripmeter_model::{Touch, Wait, exit};
 use tripmeter_report::document::{Block, Cell, Document, Missing};
-use tripmeter_report::small_pipes;
+use tripmeter_report::small_queues;
 
 /// Maximum number of round trips of the shorter of the two traced passes; the other has three times as many.
 const TRACED: u64 = 500;
@@ -60,8 +60,8 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     }
     for transport in &mut explanation.transports {
         note_shared_cpus(transport, &manifest.plan);
-        let pipes = small_pipes(&manifest, &transport.transport);
-        transport.notes.extend(pipes.map(|what| format!("{}: {what}", transport.transport)));
+        let small = small_queues(&manifest, &transport.transport);
+        transport.notes.extend(small.map(|what| format!("{}: {what}", transport.transport)));
     }
     folder.write_json(FILE, &explanation)?;
     print(&explanation, args)?;
