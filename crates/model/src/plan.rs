@@ -2,6 +2,7 @@
 
 use crate::interference::{BackgroundLoad, Sched};
 pub use crate::kept::{Raw, RawFormat, Streams};
+use crate::pattern::{AllowedWorkload, PatternFacts, facts};
 use crate::recording::Recording;
 use crate::table_kind::TableKind;
 use crate::transport::Transport;
@@ -123,6 +124,21 @@ impl SubExperiment {
     pub fn samples_of(&self, payload_bytes: u64) -> u64 {
         let above = self.samples_above.iter().rfind(|above| payload_bytes > above.payload_bytes);
         above.map_or(self.samples, |above| above.samples)
+    }
+
+    /// Facts of its pattern.
+    pub fn facts(&self) -> &'static PatternFacts {
+        facts(self.pattern)
+    }
+
+    /// Description of its workload; `None` if its pattern does not allow that.
+    pub fn allowed(&self) -> Option<&'static AllowedWorkload> {
+        self.facts().allowed_as(&self.workload)
+    }
+
+    /// True for round trips: in a closed loop, at a rate or of several clients.
+    pub fn are_round_trips(&self) -> bool {
+        self.pattern == Pattern::Ping
     }
 
     /// Transport, with conditions that are not the default: `uds/stream (fifo:80, background load cpu:1)`.
@@ -271,7 +287,7 @@ impl Plan {
     /// True if loops that poll share a CPU, so that their times and rates are of scheduler time slices.
     pub fn polls_on_shared_cpu(&self, plan: &SubExperiment) -> bool {
         let shares = || self.shares_cpus(&plan.follower_cpus) || self.more_loops_than_cpus(plan).is_some();
-        plan.wait == Wait::Poll && plan.pattern != Pattern::Log && shares()
+        plan.wait == Wait::Poll && !plan.workload.is_log() && shares()
     }
 
     /// Polling loops of a sub-experiment, and the CPUs for them, if those are fewer. A follower has one for all links.

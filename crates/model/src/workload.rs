@@ -156,9 +156,19 @@ impl Workload {
         self.reply == Reply::Call
     }
 
+    /// True for lines of a logger.
+    pub fn is_log(&self) -> bool {
+        self.reply == Reply::Lines
+    }
+
+    /// True for messages without replies.
+    pub fn is_one_way(&self) -> bool {
+        self.reply == Reply::Nothing
+    }
+
     /// True for messages whose arrivals are recorded, each with its due time.
     pub fn is_publication(&self) -> bool {
-        self.reply == Reply::Nothing && !self.is_saturating()
+        self.is_one_way() && !self.is_saturating()
     }
 
     /// True for publications and calls: each message has its own times, and each load latencies.
