@@ -24,7 +24,6 @@ use std::time::Duration;
 use tripmeter_eprosima::measurements::{MeasurementsWriter, file_name};
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::pattern::facts;
 use tripmeter_model::plan::Raw;
 
 pub struct Files {
@@ -42,7 +41,7 @@ impl Files {
     pub(crate) fn of(job: &Job, folder: &FolderHandle) -> io::Result<Self> {
         let workload = &job.sub_experiment.workload;
         let has_rows = !workload.is_saturating() || job.sub_experiment.one_way;
-        let kind = facts(job.sub_experiment.pattern).allowed_as(workload).and_then(|allowed| allowed.histograms);
+        let kind = job.sub_experiment.allowed().and_then(|allowed| allowed.histograms);
         let raw = Raw {
             samples: job.raw.has_rows() && has_rows,
             eprosima: job.raw.eprosima && workload.is_round_trips(),

@@ -22,6 +22,7 @@ pub mod measure;
 pub mod memory;
 mod memory_copy;
 pub mod message;
+mod node_options;
 pub mod numbers;
 pub mod os;
 pub mod parquet;

@@ -217,8 +217,8 @@ impl<'a> Planner<'a> {
             check_name(name).at(written)?;
         }
         let by_name = selector.system != "*" && selector.variant.as_deref() != Some("*");
-        let pattern = entry.common().or(all).pattern.unwrap_or(Pattern::Ping);
-        let candidates = self.candidates(&selector, written, pattern)?;
+        let are_logged = tasks.iter().all(|task| task.workload.is_log());
+        let candidates = self.candidates(&selector, written, are_logged)?;
         let mut made = Vec::new();
         for candidate in candidates {
             let selector = self.with_settings(&selector, candidate.description);
@@ -266,7 +266,7 @@ impl<'a> Planner<'a> {
         &mut self,
         selector: &Selector,
         written: &str,
-        pattern: Pattern,
+        are_logged: bool,
     ) -> Result<Vec<Candidate<'a>>, PlanError> {
         let registry = self.registry;
         if selector.system != "*" {
@@ -286,7 +286,7 @@ impl<'a> Planner<'a> {
         for entry in registry.entries() {
             match entry.describe() {
                 // Loggers do not carry messages, so `*` never means both.
-                Ok(description) if is_logger(description) != (pattern == Pattern::Log) => {}
+                Ok(description) if is_logger(description) != are_logged => {}
                 Ok(description) => {
                     // Systems without such a variant do not match.
                     let variants = transport::variants(description, selector.variant.as_deref()).unwrap_or_default();

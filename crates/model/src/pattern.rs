@@ -283,9 +283,21 @@ impl LoadKind {
 }
 
 impl Axis {
-    const ALL: [Self; 4] = [Axis::Topics, Axis::Publishers, Axis::Clients, Axis::Followers];
+    /// All of them.
+    pub const ALL: [Self; 4] = [Axis::Topics, Axis::Publishers, Axis::Clients, Axis::Followers];
 
-    fn number(self, topology: &Topology) -> u32 {
+    /// Its key in files, as in the flag of its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Axis::Topics => "topics",
+            Axis::Publishers => "publishers",
+            Axis::Clients => "clients",
+            Axis::Followers => "followers",
+        }
+    }
+
+    /// Its number in a topology.
+    pub fn number(self, topology: &Topology) -> u32 {
         match self {
             Axis::Topics => topology.topics,
             Axis::Publishers => topology.publishers,

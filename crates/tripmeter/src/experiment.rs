@@ -192,7 +192,7 @@ fn check_recording(experiment: &Experiment) -> Result<(), CliError> {
     let whole = experiment.common();
     let parts = experiment.sub_experiments.iter().map(|entry| entry.common().or(&whole));
     let played = if experiment.written_recording.is_some() { Played::Recording } else { Played::Topics };
-    Ok(parts.chain([whole.clone()]).try_for_each(|common| fits_recording(&common, played))?)
+    Ok(parts.chain([whole.clone()]).try_for_each(|common| fits_recording(&common, played).map(drop))?)
 }
 
 /// File or preset with the flags applied, and its source.

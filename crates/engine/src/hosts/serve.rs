@@ -7,6 +7,7 @@ use crate::audit::{self, Root};
 use crate::channel::{Heard, Incoming, receive_line};
 use crate::clock::{Calibration, TimeOfDay};
 use crate::environment;
+use crate::node_options::node_options;
 use crate::os;
 use crate::registry::{Entry, Registry, SystemSource};
 use crate::resolve;
@@ -154,21 +155,11 @@ fn prepare(registry: &Registry, plans: &[SubExperiment], address: IpAddr) -> Hos
 
 fn options(plan: &SubExperiment, scratch: &Path, address: IpAddr) -> NodeOptions {
     NodeOptions {
-        role: Role::Follower,
-        pattern: plan.pattern,
-        wait: plan.wait,
-        variant: plan.transport.variant.clone(),
-        settings: plan.transport.settings.clone(),
         run_id: scratch::fresh_run_id(),
         scratch_dir: scratch.to_path_buf(),
-        max_payload_bytes: plan.payloads.iter().copied().max().unwrap_or(0),
-        link_count: plan.workload.follower_links(),
-        publisher_count: plan.workload.publishers(),
-        follower_count: plan.workload.followers(),
-        follower_index: 0,
-        unauthorized_peer: None,
         // It has the family of the leader's address.
         local_address: Some(address),
+        ..node_options(plan, Role::Follower)
     }
 }
 

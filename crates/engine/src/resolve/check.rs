@@ -5,14 +5,13 @@ use super::error::{PlanError, Problem};
 use super::machine::Machine;
 use super::{call, load, real_time, topics, topology};
 use thiserror::Error;
-use tripmeter_abi::Pattern;
 use tripmeter_model::count::MOST_COUNT;
-use tripmeter_model::pattern::facts;
+use tripmeter_model::pattern::{Axis, PatternFacts};
 use tripmeter_model::payload;
 use tripmeter_model::plan::{Host, MOST_ROUNDS, Plan, Raw, SubExperiment};
 use tripmeter_model::recording::{LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, Recording};
 use tripmeter_model::secret::has_password;
-use tripmeter_model::workload::{Recorded, Reply, Workload};
+use tripmeter_model::workload::{Recorded, Workload};
 
 const MOST_SAMPLES: u64 = 1_000_000_000_000;
 /// Largest number of raw samples over all links and followers.
@@ -99,14 +98,12 @@ fn whole(machine: &Machine, plan: &Plan) -> Result<(), (String, Problem)> {
 }
 
 fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)> {
-    let (workload, raw) = (&sub.workload, plan.raw);
+    let (workload, raw, facts) = (&sub.workload, plan.raw, sub.facts());
     payload::check_list(&sub.payloads).of("payloads")?;
     workload_of(plan, sub)?;
-    load::check_of(sub.pattern, workload).of("workload.loads")?;
-    hosts(&plan.hosts, raw, sub.pattern, workload, sub.one_way).of("pattern")?;
-    if workload.is_saturating() && !sub.samples_above.is_empty() {
-        return Err(Problem::NoSamplesAbove).of("samples_above");
-    }
+    load::check_of(sub.allowed(), workload).of("workload.loads")?;
+    hosts(&plan.hosts, raw, facts, workload, sub.one_way).of("pattern")?;
+    samples_above(!sub.samples_above.is_empty(), workload).of("samples_above")?;
     // A saturating workload has no number of samples.
     let unused = u64::from(workload.is_saturating());
     samples([sub.samples.max(unused)], 0, workload, raw).of("samples")?;
@@ -131,18 +128,19 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
 }
 
 fn workload_of(plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)> {
-    let (pattern, workload, topology) = (sub.pattern, &sub.workload, &sub.workload.topology);
+    let SubExperiment { pattern, workload, .. } = sub;
+    let topology = &workload.topology;
     let numbers = topology::check(topology.topics, topology.publishers);
     let field = if matches!(numbers, Err(Problem::Topics { .. })) { "topics" } else { "publishers" };
     numbers.of(format!("workload.{field}"))?;
     call::clients(topology.clients).of("workload.clients")?;
-    followers(pattern, workload, plan.raw).of("workload.followers")?;
+    followers(sub.facts(), workload, plan.raw).of("workload.followers")?;
     workload.timeout_ns.map_or(Ok(()), |ns| loss_timeout(ns as f64 / 1e9)).of("workload.timeout_ns")?;
     let most_messages = workload.most_messages;
     samples(most_messages, 0, workload, plan.raw).of("workload.most_messages")?;
     workload.duration_ns.map_or(Ok(()), |ns| load::duration(ns as f64 / 1e9)).of("workload.duration_ns")?;
-    if facts(pattern).allowed_as(workload).is_none() {
-        return Err(Problem::WorkloadOf(pattern)).of("workload");
+    if sub.allowed().is_none() {
+        return Err(Problem::WorkloadOf(*pattern)).of("workload");
     }
     let recorded = plan.recording.as_ref().map(|recording| {
         let links = recording.topics.len();
@@ -187,6 +185,11 @@ fn recording(recording: &Recording) -> Result<(), Problem> {
     }
 }
 
+/// Checks that numbers of samples for large payloads have a number of samples to replace.
+pub(super) fn samples_above(are_given: bool, workload: &Workload) -> Result<(), Problem> {
+    if are_given && workload.is_saturating() { Err(Problem::NoSamplesAbove) } else { Ok(()) }
+}
+
 pub(super) fn samples(
     counts: impl IntoIterator<Item = u64>,
     warmup: u64,
@@ -210,18 +213,18 @@ pub(super) fn samples(
 }
 
 /// Checks the number of followers. Latencies to several that answer need arrivals, and so raw samples.
-pub(super) fn followers(pattern: Pattern, workload: &Workload, raw: Raw) -> Result<(), Problem> {
-    let most = facts(pattern).most_followers;
+pub(super) fn followers(facts: &PatternFacts, workload: &Workload, raw: Raw) -> Result<(), Problem> {
+    let most = facts.most_followers;
     match workload.followers() {
         1 => Ok(()),
         followers if followers == 0 || followers > most => Err(Problem::Followers { followers, most }),
-        followers if pattern == Pattern::Call => Err(Problem::FollowersOfCalls(followers)),
+        _ if workload.is_log() => Err(Problem::NotInLog("followers")),
+        followers if !facts.has_axis(Axis::Followers) => Err(Problem::FollowersOfCalls(followers)),
         followers if workload.is_call() => Err(Problem::FollowersAtRate(followers)),
         followers if workload.publishers() > 1 => {
             Err(Problem::FollowersAndPublishers { followers, publishers: workload.publishers() })
         }
-        _ if workload.reply == Reply::Nothing => Ok(()),
-        _ if pattern == Pattern::Log => Err(Problem::NotInLog("followers")),
+        _ if workload.is_one_way() => Ok(()),
         followers if raw.is_none() => Err(Problem::FollowersWithoutRaw(followers)),
         _ => Ok(()),
     }
@@ -247,14 +250,14 @@ pub(super) fn one_way(is_asked: bool, workload: &Workload, raw: Raw) -> Result<(
 pub(super) fn hosts(
     hosts: &[Host],
     raw: Raw,
-    pattern: Pattern,
+    facts: &PatternFacts,
     workload: &Workload,
     is_one_way: bool,
 ) -> Result<(), Problem> {
     let followers = workload.followers();
     match hosts.len() {
         0 => Ok(()),
-        _ if !facts(pattern).crosses_hosts => Err(Problem::HostsOfLog),
+        _ if !facts.crosses_hosts => Err(Problem::HostsOfLog),
         _ if (is_one_way || workload.is_publication()) && raw.is_none() => Err(Problem::OneWayWithoutRaw),
         hosts if hosts != followers as usize => Err(Problem::FollowersOfHosts { followers, hosts }),
         _ => Ok(()),

@@ -2,10 +2,9 @@
 
 use super::error::Problem;
 use super::topology;
-use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
 use tripmeter_model::pace::{Burst, OfferedLoad};
-use tripmeter_model::pattern::facts;
+use tripmeter_model::pattern::AllowedWorkload;
 use tripmeter_model::workload::{Topology, Workload};
 
 /// Default length of a trial in seconds, if no number of messages is given either.
@@ -86,9 +85,8 @@ pub(super) fn duration(seconds: f64) -> Result<(), Problem> {
 }
 
 /// Checks that all loads belong to the workload and are within range.
-pub(super) fn check_of(pattern: Pattern, workload: &Workload) -> Result<(), Problem> {
+pub(super) fn check_of(allowed: Option<&AllowedWorkload>, workload: &Workload) -> Result<(), Problem> {
     check(&workload.loads)?;
-    let allowed = facts(pattern).allowed_as(workload);
     let (highest_hz, shortest_ms) = match workload.is_saturating() {
         true => (HIGHEST_RATE_HZ, 0.0),
         false => (HIGHEST_TIMED_RATE_HZ, SHORTEST_RECOVERY_MS),

@@ -3,41 +3,38 @@
 use super::error::Problem;
 use crate::os;
 use std::path::Path;
-use tripmeter_abi::{Path as Claim, Pattern, Variant};
+use tripmeter_abi::{Path as Claim, Variant};
 use tripmeter_model::experiment::Common;
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::workload::Workload;
 use tripmeter_model::{Touch, payload::display_size};
 
 /// Largest prefix of a line, with its line break, in bytes: more than any logger writes.
 const MOST_ADDED: u64 = 128;
 
-pub(super) fn check(common: &Common, pattern: Pattern) -> Result<(), Problem> {
-    if pattern != Pattern::Log {
-        return Ok(());
-    }
+pub(super) fn lines(common: &Common) -> Result<Workload, Problem> {
     let given = [
         ("one_way", common.one_way == Some(true)),
         ("followers", common.followers.is_some_and(|followers| followers > 1)),
         ("touch", common.touch.is_some_and(|touch| touch != Touch::None)),
     ];
-    given.iter().find(|(_, is_given)| *is_given).map_or(Ok(()), |(flag, _)| Err(Problem::NotInLog(flag)))
+    given.iter().find(|(_, is_given)| *is_given).map_or(Ok(Workload::lines()), |(flag, _)| Err(Problem::NotInLog(flag)))
 }
 
 /// Checks the target of the lines, and that those of one payload fit into the scratch folder. They are removed before
 /// the next payload.
-pub(super) fn check_lines(
-    variant: &Variant,
-    pattern: Pattern,
-    lines: impl Iterator<Item = (u64, u64)>,
-    scratch: &Path,
-) -> Result<(), Problem> {
+pub(super) fn check_lines(variant: &Variant, sub: &SubExperiment, scratch: &Path) -> Result<(), Problem> {
     match variant.path {
-        _ if pattern != Pattern::Log => return Ok(()),
+        _ if !sub.workload.is_log() => return Ok(()),
         Claim::Pipe => return Ok(()),
         Claim::File => {}
         path => return Err(Problem::LogPath(path)),
     }
-    let bytes = |(payload_bytes, count): (u64, u64)| count.saturating_mul(payload_bytes.saturating_add(MOST_ADDED));
-    let needed = lines.map(bytes).max().unwrap_or(0);
+    let bytes = |payload_bytes: &u64| {
+        let lines = sub.warmup + sub.samples_of(*payload_bytes);
+        lines.saturating_mul(payload_bytes.saturating_add(MOST_ADDED))
+    };
+    let needed = sub.payloads.iter().map(bytes).max().unwrap_or(0);
     let free = os::space(scratch).map_or(u64::MAX, |(_, free)| free);
     let folder = scratch.parent().unwrap_or(scratch).display().to_string();
     room(needed, free, os::file_size_limit(), folder)
@@ -67,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_a_logger_has_none_of_is_refused_with_the_flag() {
-        let refused = |common: &Common| check(common, Pattern::Log).unwrap_err().to_string();
+        let refused = |common: &Common| lines(common).unwrap_err().to_string();
         let given = |set: fn(&mut Common)| {
             let mut common = Common::default();
             set(&mut common);
@@ -79,9 +76,8 @@ mod tests {
             ("touch", given(|common| common.touch = Some(Touch::Full))),
         ] {
             assert!(refused(&common).contains(flag), "{flag}");
-            assert!(check(&common, Pattern::Ping).is_ok());
         }
-        assert!(check(&Common::default(), Pattern::Log).is_ok());
+        assert_eq!(lines(&Common::default()).ok(), Some(Workload::lines()));
     }
 
     #[test]

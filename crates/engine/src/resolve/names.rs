@@ -2,10 +2,10 @@
 
 use super::error::{AtTransport, PlanError, Problem};
 use std::collections::HashMap;
-use tripmeter_abi::Pattern;
 use tripmeter_model::Touch;
 use tripmeter_model::interference::BackgroundLoad;
 use tripmeter_model::name::{self, is_name, is_name_byte};
+use tripmeter_model::pattern::Axis;
 use tripmeter_model::plan::{Plan, SubExperiment};
 
 pub(super) fn check_name(name: &str) -> Result<(), Problem> {
@@ -29,12 +29,12 @@ pub(super) fn default_name(sub_experiment: &SubExperiment, plan: &Plan) -> Strin
     if sub_experiment.touch != Touch::None {
         name += &format!("_{}", sub_experiment.touch);
     }
-    if sub_experiment.pattern != Pattern::Ping {
+    let (workload, are_round_trips) = (&sub_experiment.workload, sub_experiment.are_round_trips());
+    if !are_round_trips {
         name += &format!("_{}", sub_experiment.pattern);
     }
-    let workload = &sub_experiment.workload;
     // Another loop than that of round trips without a number of clients.
-    let is_of_one_client = sub_experiment.pattern == Pattern::Ping && workload.is_call() && workload.is_closed();
+    let is_of_one_client = are_round_trips && workload.is_call() && workload.is_closed();
     if workload.is_timed() && workload.has_bursts() {
         name += "_bursts";
     } else if workload.is_call() && !workload.is_closed() && !workload.is_recorded() {
@@ -42,16 +42,14 @@ pub(super) fn default_name(sub_experiment: &SubExperiment, plan: &Plan) -> Strin
     }
     if let Some(recording) = &plan.recording {
         name += if recording.has_file() { "_recording" } else { "_topics" };
-    } else if workload.links() > 1 || is_of_one_client {
-        let what = match (workload.is_call(), workload.publishers()) {
-            (true, _) => "clients",
-            (false, 1) => "topics",
-            (false, _) => "publishers",
-        };
-        name += &format!("_{what}-{}", workload.links());
     }
-    if workload.is_fan_out() {
-        name += &format!("_followers-{}", workload.followers());
+    for axis in Axis::ALL {
+        // A recording has its own topics or clients.
+        let is_said = axis != Axis::Followers && plan.recording.is_some();
+        let number = axis.number(&workload.topology);
+        if !is_said && (number > 1 || (axis == Axis::Clients && is_of_one_client)) {
+            name += &format!("_{}-{number}", axis.name());
+        }
     }
     if !sub_experiment.sched.is_other() {
         name += &format!("_{}", sub_experiment.sched).replace(':', "-");

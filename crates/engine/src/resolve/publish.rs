@@ -5,6 +5,7 @@ use super::error::Problem;
 use super::{load, topology};
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
+use tripmeter_model::pattern::{Axis, LoadKind, facts};
 use tripmeter_model::recording::{Played, Recording};
 use tripmeter_model::workload::{Recorded, Workload};
 
@@ -17,9 +18,11 @@ pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
 const RECORDING_WARMUP: u64 = 3;
 
 /// Checks that no setting conflicts with a recording, which fixes messages and times.
-pub fn fits_recording(common: &Common, played: Played) -> Result<(), Problem> {
+///
+/// Returns the pattern that plays it.
+pub fn fits_recording(common: &Common, played: Played) -> Result<Pattern, Problem> {
     let pattern = common.pattern.unwrap_or(Pattern::Publish);
-    if !matches!(pattern, Pattern::Publish | Pattern::Call) {
+    if !facts(pattern).has_load(LoadKind::Recorded) {
         return Err(Problem::RecordingPattern { played, pattern });
     }
     let [sizes, times, extent] = match played {
@@ -50,14 +53,13 @@ pub fn fits_recording(common: &Common, played: Played) -> Result<(), Problem> {
         ("loss_bound (--loss-bound)", common.loss_bound.is_some(), times),
     ];
     let taken = given.into_iter().find(|(_, is_given, _)| *is_given);
-    taken.map_or(Ok(()), |(what, _, why)| Err(Problem::RecordingSays { what, played, why }))
+    taken.map_or(Ok(pattern), |(what, _, why)| Err(Problem::RecordingSays { what, played, why }))
 }
 
 /// Adds the settings that a recording fixes.
 pub(super) fn with_recording(common: &Common, recording: &Recording) -> Result<Common, Problem> {
-    fits_recording(common, if recording.has_file() { Played::Recording } else { Played::Topics })?;
-    let pattern = common.pattern.unwrap_or(Pattern::Publish);
-    if pattern == Pattern::Call && recording.topics.len() > MOST_CLIENTS as usize {
+    let pattern = fits_recording(common, if recording.has_file() { Played::Recording } else { Played::Topics })?;
+    if facts(pattern).has_axis(Axis::Clients) && recording.topics.len() > MOST_CLIENTS as usize {
         return Err(Problem::RecordingClients { topics: recording.topics.len(), most: MOST_CLIENTS });
     }
     let largest = recording.largest().map_or(0, |topic| topic.largest_sent_bytes());
@@ -129,7 +131,10 @@ mod tests {
             let error = of(&common).unwrap_err();
             assert!(error.contains(flag) && error.contains("(--topic) exclude each other"), "{error}");
         }
-        assert_eq!(of(&Common { duration_s: Some(3.0), followers: Some(2), ..Common::default() }), Ok(()));
+        assert_eq!(
+            of(&Common { duration_s: Some(3.0), followers: Some(2), ..Common::default() }),
+            Ok(Pattern::Publish)
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::error::Problem;
 use crate::os;
 use std::collections::BTreeMap;
-use tripmeter_abi::{Pattern, Variant, Wait};
+use tripmeter_abi::{Variant, Wait};
 use tripmeter_model::interference::Sched;
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_model::workload::Workload;
@@ -11,29 +11,23 @@ use tripmeter_model::workload::Workload;
 /// Scheduling of a system's own threads in a measuring process. If they deliver messages, a polling loop of equal
 /// priority would keep them from running. A logger is opened and closed by the measuring thread, and inherits its
 /// scheduling.
-pub(crate) fn library_sched(sched: Sched, variant: &Variant, pattern: Pattern) -> Sched {
-    let is_first = variant.own_threads && !variant.same_process && pattern != Pattern::Log;
-    if is_first { sched.above() } else { sched }
+pub(crate) fn library_sched(sub: &SubExperiment, variant: &Variant) -> Sched {
+    let is_first = variant.own_threads && !variant.same_process && !sub.workload.is_log();
+    if is_first { sub.sched.above() } else { sub.sched }
 }
 
 /// Checks that this process may use the scheduling, and that polling loops leave a CPU to others.
-pub(crate) fn check(
-    plan: &Plan,
-    workload: &Workload,
-    variant: &Variant,
-    pattern: Pattern,
-    (sched, wait): (Sched, Wait),
-) -> Result<(), Problem> {
-    if sched.is_other() {
+pub(crate) fn check(plan: &Plan, sub: &SubExperiment, variant: &Variant) -> Result<(), Problem> {
+    if sub.sched.is_other() {
         return Ok(());
     }
-    let most = library_sched(sched, variant, pattern);
+    let most = library_sched(sub, variant);
     os::may_schedule(most).map_err(|error| Problem::NoRealTime { sched: most, why: error.to_string() })?;
-    if wait != Wait::Poll {
+    if sub.wait != Wait::Poll {
         return Ok(());
     }
-    let loops = loops_here(workload, plan.hosts.is_empty());
-    leaves_cpus(sched, loops, os::allowed_cpus().len(), plan.cpus.len(), os::real_time_limit_us())
+    let loops = loops_here(&sub.workload, plan.hosts.is_empty());
+    leaves_cpus(sub.sched, loops, os::allowed_cpus().len(), plan.cpus.len(), os::real_time_limit_us())
 }
 
 /// Checks that each of `loops` has one of the `allowed` CPUs. If the kernel does not limit them (-1), one CPU must be

@@ -1,7 +1,7 @@
 //! Sub-experiments before a transport is chosen.
 
 use super::error::Problem;
-use super::{call, check, log, publish, workload};
+use super::{call, check, publish, workload};
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::{Common, WrittenSamplesAbove};
 use tripmeter_model::interference::{BackgroundLoad, Sched};
@@ -30,11 +30,6 @@ pub(super) struct PlannedTask {
 }
 
 impl PlannedTask {
-    pub fn samples_of(&self, payload_bytes: u64) -> u64 {
-        let above = self.samples_above.iter().rfind(|above| payload_bytes > above.payload_bytes);
-        above.map_or(self.samples, |above| above.samples)
-    }
-
     /// Tasks for each background load, and for each number of clients under `call`. `timeout_ns` is the one asked for. A
     /// recording of the plan replaces the messages.
     pub fn each(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
@@ -52,22 +47,25 @@ impl PlannedTask {
         if let Some(recording) = &plan.recording {
             let task = Self::of(&publish::with_recording(common, recording)?, plan.raw, timeout_ns)?;
             let task = Self { workload: publish::playing(task.workload, recording), ..task };
-            check::hosts(&plan.hosts, plan.raw, task.pattern, &task.workload, task.one_way)?;
+            task.check_hosts(plan)?;
             return Ok(vec![task]);
         }
         let each: Vec<Self> = call::each(common)?
             .iter()
             .map(|common| Self::of(common, plan.raw, timeout_ns))
             .collect::<Result<_, _>>()?;
-        each.iter()
-            .try_for_each(|task| check::hosts(&plan.hosts, plan.raw, task.pattern, &task.workload, task.one_way))?;
+        each.iter().try_for_each(|task| task.check_hosts(plan))?;
         Ok(each)
+    }
+
+    fn check_hosts(&self, plan: &Plan) -> Result<(), Problem> {
+        check::hosts(&plan.hosts, plan.raw, facts(self.pattern), &self.workload, self.one_way)
     }
 
     fn of(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Self, Problem> {
         let pattern = common.pattern.unwrap_or(Pattern::Ping);
-        log::check(common, pattern)?;
-        let defaults = &facts(pattern).defaults;
+        let facts = facts(pattern);
+        let defaults = &facts.defaults;
         let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(defaults.payloads))?;
         let mut workload = workload::of(common, pattern, timeout_ns)?;
         let samples = common.samples.unwrap_or(defaults.samples);
@@ -75,11 +73,9 @@ impl PlannedTask {
         let warmup = common.warmup.unwrap_or_else(usual);
         let samples_above = samples_above(common.samples_above.as_deref().unwrap_or_default())?;
         workload.topology.followers = common.followers.unwrap_or(1);
-        check::followers(pattern, &workload, raw)?;
+        check::followers(facts, &workload, raw)?;
         let one_way = common.one_way.unwrap_or(false);
-        if workload.is_saturating() && !samples_above.is_empty() {
-            return Err(Problem::NoSamplesAbove);
-        }
+        check::samples_above(!samples_above.is_empty(), &workload)?;
         let counts = samples_above.iter().map(|above| above.samples).chain([samples]);
         check::samples(counts, warmup, &workload, raw)?;
         check::one_way(one_way, &workload, raw)?;

@@ -5,6 +5,7 @@ use super::names::default_name;
 use super::planner::{Candidate, Planner};
 use super::task::PlannedTask;
 use super::{log, real_time};
+use crate::node_options::node_options;
 use crate::registry::RegistryError;
 use crate::suggest::did_you_mean;
 use std::collections::BTreeMap;
@@ -41,10 +42,10 @@ impl Planner<'_> {
     ) -> Result<SubExperiment, Problem> {
         let transport = settle(candidate, &selector.settings)?;
         let variant = candidate.variant;
-        if !variant.patterns.contains(&task.pattern) {
-            return Err(Problem::Pattern { pattern: task.pattern, can: listed(&variant.patterns) });
+        let PlannedTask { pattern, ref workload, .. } = *task;
+        if !variant.patterns.contains(&pattern) {
+            return Err(Problem::Pattern { pattern, can: listed(&variant.patterns) });
         }
-        let workload = &task.workload;
         if workload.is_fan_out() && !variant.fan_out {
             return Err(Problem::NoFanOut(workload.followers()));
         }
@@ -58,24 +59,20 @@ impl Planner<'_> {
                 can: Some(listed(self.registry.variants_with(|variant| variant.remote))),
             });
         }
-        let facts = facts(task.pattern);
+        let facts = facts(pattern);
         let has_several = task.has_clients || workload.links() > 1;
         if !self.plan.cpus.is_empty() && !facts.takes_cpu_set && !has_several {
-            return Err(Problem::CpusOf(task.pattern));
+            return Err(Problem::CpusOf(pattern));
         }
         let follower_cpus = self.cpus_of_followers(workload.followers());
         // With one CPU, whoever polls also keeps those from running who bring messages of other hosts.
         let takes_turns = self.plan.shares_cpus(&follower_cpus) || self.machine.cpus.len() == 1;
         let wait = wait_of(variant, task.wait, takes_turns || facts.blocks || has_several)?;
-        real_time::check(self.plan, workload, variant, task.pattern, (task.sched, wait))?;
-        self.probe(candidate, &transport, task, wait)?;
-        let lines = task.payloads.iter().map(|payload| (*payload, task.warmup + task.samples_of(*payload)));
-        log::check_lines(variant, task.pattern, lines, self.scratch)?;
         let mut sub_experiment = SubExperiment {
             name: String::new(),
             title: transport.to_string().to_uppercase(),
             transport,
-            pattern: task.pattern,
+            pattern,
             workload: workload.clone(),
             wait,
             touch: task.touch,
@@ -93,6 +90,9 @@ impl Planner<'_> {
             instrument: None,
             added_as_floor: false,
         };
+        real_time::check(self.plan, &sub_experiment, variant)?;
+        self.probe(candidate, &sub_experiment)?;
+        log::check_lines(variant, &sub_experiment, self.scratch)?;
         sub_experiment.name = default_name(&sub_experiment, self.plan);
         Ok(sub_experiment)
     }
@@ -107,31 +107,15 @@ impl Planner<'_> {
         if followers > 1 { self.machine.spread(leader, self.follower_cpu, followers) } else { Vec::new() }
     }
 
-    fn probe(
-        &self,
-        candidate: &Candidate,
-        transport: &Transport,
-        task: &PlannedTask,
-        wait: Wait,
-    ) -> Result<(), Problem> {
-        let largest = task.payloads.iter().copied().max().unwrap_or(0);
+    fn probe(&self, candidate: &Candidate, sub_experiment: &SubExperiment) -> Result<(), Problem> {
         let options = NodeOptions {
-            role: Role::Leader,
-            pattern: task.pattern,
-            wait,
-            variant: transport.variant.clone(),
-            settings: transport.settings.clone(),
             run_id: self.run_id.clone(),
             scratch_dir: self.scratch.to_path_buf(),
-            max_payload_bytes: largest,
-            link_count: task.workload.links(),
-            publisher_count: task.workload.publishers(),
-            follower_count: task.workload.followers(),
-            follower_index: 0,
-            unauthorized_peer: None,
             // Only its presence matters: the address is known once the hosts are reached.
             local_address: (!self.plan.hosts.is_empty()).then_some(Ipv4Addr::LOCALHOST.into()),
+            ..node_options(sub_experiment, Role::Leader)
         };
+        let largest = options.max_payload_bytes;
         match candidate.entry.probe(&options) {
             Ok(limits) if limits.max_payload_bytes < largest => {
                 let daemon = candidate.description.daemon.clone();

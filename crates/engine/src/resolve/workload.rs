@@ -1,7 +1,7 @@
 //! Workload of an experiment: each pattern has a constructor, and its own flags.
 
 use super::error::Problem;
-use super::{call, load, publish};
+use super::{call, load, log, publish};
 use tripmeter_abi::Pattern::{self, Call, Log, Ping, Publish, Throughput};
 use tripmeter_model::experiment::Common;
 use tripmeter_model::pattern::{Axis, LoadKind, PATTERNS, PatternFacts, TrialEnd, facts};
@@ -42,7 +42,7 @@ pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> 
         Throughput => load::of(common),
         Publish => publish::of(common),
         Call => call::of(common, timeout_ns),
-        Log => Ok(Workload::lines()),
+        Log => log::lines(common),
     }
 }
 

@@ -13,15 +13,15 @@ const SAMPLES_OF_A_DURATION: u64 = 100_000_000;
 
 /// Most samples of a trial, of one sender and one receiver.
 fn most_samples(plan: &SubExperiment) -> u64 {
-    if plan.workload.is_saturating() {
-        return plan.workload.most_messages.unwrap_or(SAMPLES_OF_A_DURATION);
-    }
     plan.samples_above.iter().map(|above| above.samples).chain([plan.samples]).max().unwrap_or(0)
 }
 
-/// Number of trials of a payload; 1 if they saturate.
-fn trials(plan: &SubExperiment) -> u64 {
-    if plan.workload.is_saturating() { 1 } else { plan.workload.loads.len() as u64 }
+/// Most samples that are kept at once, of one sender and one receiver: of all trials, or of one that ends by its bounds.
+fn most_kept(plan: &SubExperiment) -> u64 {
+    match plan.workload.is_saturating() {
+        true => plan.workload.most_messages.unwrap_or(SAMPLES_OF_A_DURATION),
+        false => most_samples(plan).saturating_mul(plan.workload.loads.len() as u64),
+    }
 }
 
 /// Time to probe a payload, and to sort and write its samples.
@@ -30,7 +30,7 @@ pub(super) fn writing_time(plan: &SubExperiment) -> Duration {
     let streams = followers.saturating_mul(links);
     let samples = match plan.workload.recorded {
         Some(recorded) => recorded.messages.saturating_mul(followers),
-        None => most_samples(plan).saturating_mul(trials(plan)).saturating_mul(streams),
+        None => most_kept(plan).saturating_mul(streams),
     };
     let each = SAMPLE_WRITING_TIME.saturating_mul(u32::try_from(samples).unwrap_or(u32::MAX));
     LEAST_WRITING_TIME.saturating_add(each)
@@ -59,7 +59,7 @@ pub(super) fn longest_payload(run: &Plan, plan: &SubExperiment) -> Duration {
     }
     let each = Duration::from_nanos(run.loss_timeout_ns_of(plan)).saturating_add(longest_pause(plan));
     let messages = most_samples(plan).saturating_add(plan.warmup);
-    let seconds = messages as f64 * trials(plan) as f64 * each.as_secs_f64();
+    let seconds = messages as f64 * workload.loads.len() as f64 * each.as_secs_f64();
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 

@@ -13,6 +13,7 @@ use super::state::Run;
 use crate::bounded_log::BoundedLog;
 use crate::channel::{Heard, Incoming};
 use crate::hosts::Met;
+use crate::node_options::node_options;
 use crate::os;
 use crate::registry::Entry;
 use crate::resolve::real_time;
@@ -32,7 +33,6 @@ use tripmeter_model::folder::LOGS;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{PayloadResult, RunStatus, SubExperimentResult};
 use tripmeter_model::plan::{Instrument, SubExperiment};
-use tripmeter_model::workload::Reply;
 
 /// Longest time that processes take to end after their last report.
 const ENDING_TIME: Duration = Duration::from_secs(5);
@@ -60,8 +60,8 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
     let entry = (run.registry_of)(&plan.name).get(&plan.transport.system).map_err(|error| error.to_string())?;
     // A resumed run may be another user's, or the machine may have changed.
     if let Some(variant) = variant(plan, entry) {
-        let allowed = real_time::check(run.plan, &plan.workload, variant, plan.pattern, (plan.sched, plan.wait));
-        allowed.map_err(|problem| format!("transport '{}': {problem}", plan.transport))?;
+        real_time::check(run.plan, plan, variant)
+            .map_err(|problem| format!("transport '{}': {problem}", plan.transport))?;
     }
     let logs = run.results.round(round).and_then(|folder| folder.inside(LOGS));
     let logs = logs.map_err(|error| ResultsError::unfinished(run.results.round_path(round), error).to_string())?;
@@ -105,22 +105,16 @@ fn ensure_daemon(
 ) -> Result<Option<(String, NodeOptions)>, String> {
     let description = entry.describe().map_err(ToString::to_string)?;
     let Some(name) = &description.daemon else { return Ok(None) };
-    let options = NodeOptions {
-        role: Role::Leader,
-        pattern: plan.pattern,
-        wait: plan.wait,
-        variant: plan.transport.variant.clone(),
-        settings: plan.transport.settings.clone(),
-        run_id: String::new(),
-        scratch_dir: run.scratch.folder().to_path_buf(),
-        max_payload_bytes: most_with_daemon(run, name, largest).max(largest(plan)),
-        link_count: most_with_daemon(run, name, |plan| plan.workload.links()).max(plan.workload.links()),
-        follower_count: most_with_daemon(run, name, |plan| plan.workload.followers()).max(plan.workload.followers()),
-        follower_index: 0,
-        unauthorized_peer: None,
-        local_address: None,
-        publisher_count: most_with_daemon(run, name, |plan| plan.workload.publishers()).max(plan.workload.publishers()),
-    };
+    let scratch_dir = run.scratch.folder().to_path_buf();
+    let mut options = NodeOptions { scratch_dir, ..node_options(plan, Role::Leader) };
+    // It is started once, for all sub-experiments that use it.
+    for other in run.plan.sub_experiments.iter().filter(|other| uses_daemon(run, other, name)) {
+        let other = node_options(other, Role::Leader);
+        options.max_payload_bytes = options.max_payload_bytes.max(other.max_payload_bytes);
+        options.link_count = options.link_count.max(other.link_count);
+        options.publisher_count = options.publisher_count.max(other.publisher_count);
+        options.follower_count = options.follower_count.max(other.follower_count);
+    }
     let stop = &run.options.stop;
     let ensured = run.daemons.ensure(entry, name, &options, run.plan.daemons, logs, stop);
     if let Some(note) = ensured.map_err(|error| os::with_lack(error.to_string()))? {
@@ -129,18 +123,10 @@ fn ensure_daemon(
     Ok(Some((name.clone(), options)))
 }
 
-/// Maximum over all sub-experiments that use this daemon, as it is started once.
-fn most_with_daemon<T: Ord + Default>(run: &Run<'_>, name: &str, of: fn(&SubExperiment) -> T) -> T {
-    let uses = |plan: &&SubExperiment| {
-        let entry = (run.registry_of)(&plan.name).get(&plan.transport.system).ok();
-        let description = entry.and_then(|entry| entry.describe().ok());
-        description.is_some_and(|description| description.daemon.as_deref() == Some(name))
-    };
-    run.plan.sub_experiments.iter().filter(uses).map(of).max().unwrap_or_default()
-}
-
-fn largest(plan: &SubExperiment) -> u64 {
-    plan.payloads.iter().copied().max().unwrap_or(0)
+fn uses_daemon(run: &Run<'_>, plan: &SubExperiment, name: &str) -> bool {
+    let entry = (run.registry_of)(&plan.name).get(&plan.transport.system).ok();
+    let description = entry.and_then(|entry| entry.describe().ok());
+    description.is_some_and(|description| description.daemon.as_deref() == Some(name))
 }
 
 fn unstarted(what: &str, error: &std::io::Error) -> String {
@@ -275,7 +261,7 @@ impl ProcessGroup {
         let followers = start_followers(run, plan, entry, controls, &log, &spawn)?;
         let incoming = Incoming::new(leader.stream.try_clone().map_err(|error| unstarted("leader", &error))?);
         let cells = plan.payloads.len() as u64 * u64::from(run.plan.attempts.max(1));
-        let is_log = plan.workload.reply == Reply::Lines;
+        let is_log = plan.workload.is_log();
         let cpu_time = is_log.then(|| CpuTimeWatch::watch(leader.pid())).flatten();
         Ok(Self {
             log,
@@ -346,7 +332,7 @@ impl ProcessGroup {
         let (now, transport, phase) = (Instant::now(), &self.plan.transport, &self.phase);
         let writing = writing_time(&self.plan);
         // Reading logs may take long.
-        let reading = if self.plan.workload.reply == Reply::Lines { LONGEST_READING } else { Duration::ZERO };
+        let reading = if self.plan.workload.is_log() { LONGEST_READING } else { Duration::ZERO };
         let standing = 2 * (writing + reading + longest_pause(&self.plan));
         if self.movement.stood(now) > standing {
             let seconds = standing.as_secs();

@@ -13,7 +13,6 @@ use crate::record::{ClockError, OneWay};
 use crate::replay::{Replay, Times};
 use std::io;
 use std::slice::from_ref;
-use tripmeter_abi::Pattern;
 use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
@@ -63,6 +62,7 @@ struct MessageAccount {
     loss_timeout_ns: u64,
     is_on_one_host: bool,
     workload: Workload,
+    are_calls: bool,
     /// Calls are the round trips of several clients of `ping`.
     are_round_trips: bool,
     streams: Streams,
@@ -117,7 +117,8 @@ impl Account {
             loss_timeout_ns: job.loss_timeout_ns,
             is_on_one_host: leader.is_on_one_host(),
             workload: job.sub_experiment.workload.clone(),
-            are_round_trips: job.sub_experiment.pattern == Pattern::Ping,
+            are_calls: job.sub_experiment.workload.is_call(),
+            are_round_trips: job.sub_experiment.are_round_trips(),
             streams: job.streams,
             all: None,
             followers: Vec::new(),
@@ -200,16 +201,16 @@ impl Account {
     ) {
         let load = self.trial.load;
         let messages = &mut self.messages;
-        let is_call = messages.workload.is_call();
+        let are_calls = messages.are_calls;
         // A client's calls follow each other; of topics, the first stands for all.
-        let audited = if is_call { all.topics.len() } else { 1 };
+        let audited = if are_calls { all.topics.len() } else { 1 };
         let mut tally = messages.all.take().unwrap_or_else(|| messages.tally_at(load, all.topics.len(), audited));
         tally.set_clock_error(clocks.largest_error());
         match rows {
             None => tally.add(&all.topics, &all.arrived, |_, _, _| ()),
             Some(RowsOfLinks { rows, streams, is_timed }) => {
                 tally.add(&all.topics, &all.arrived, |link, index, delivery| {
-                    rows.add_delivery(&streams[link], index, delivery, is_call, *is_timed);
+                    rows.add_delivery(&streams[link], index, delivery, are_calls, *is_timed);
                 });
             }
         }
@@ -237,7 +238,7 @@ impl Account {
         mut rows: Option<&mut RowsOfLinks<'_>>,
     ) {
         let messages = &mut self.messages;
-        let is_call = messages.workload.is_call();
+        let are_calls = messages.are_calls;
         // Only figures that do not depend on a period are used of sums over topics.
         let mut sum = messages.tally(1, f64::INFINITY, 0);
         sum.set_clock_error(clocks.largest_error());
@@ -251,7 +252,7 @@ impl Account {
             tally.add(from_ref(topic), from_ref(arrived), |_, at, delivery| {
                 if let Some(RowsOfLinks { rows, .. }) = &mut rows {
                     rows.payload_bytes = schedule.length(at, 0) as u64;
-                    rows.add_delivery(&stream, at, delivery, is_call, true);
+                    rows.add_delivery(&stream, at, delivery, are_calls, true);
                 }
             });
             sum.add(from_ref(topic), from_ref(arrived), |_, _, _| ());
@@ -339,12 +340,12 @@ impl MessageAccount {
 
     fn tally(&self, links: usize, period: f64, audited: usize) -> Tally {
         let tally = Tally::new(self.timebase, self.raw, self.loss_timeout_ns, links, period, audited);
-        if self.is_on_one_host { tally } else { tally.with_two_clocks(self.raw, self.workload.is_call()) }
+        if self.is_on_one_host { tally } else { tally.with_two_clocks(self.raw, self.are_calls) }
     }
 
     /// Puts the figures of all messages into a trial. Returns the number that were received.
     fn put(self, trial: &mut Trial, mut duration_ns: u64, refused: u64) -> u64 {
-        let (load, all, are_calls) = (trial.load, Stream::all(), self.workload.is_call());
+        let (load, all, are_calls) = (trial.load, Stream::all(), self.are_calls);
         let Some(mut tally) = self.all else { return trial.count(&all, Figure::Received) };
         if are_calls {
             tally.put_calls(trial, &all, self.late.iter().sum(), load != OfferedLoad::Closed);

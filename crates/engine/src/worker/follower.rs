@@ -18,7 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tripmeter_abi::{Pattern, Wait};
+use tripmeter_abi::Wait;
 
 /// Longest time without work: the leader may be writing a million samples.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
@@ -210,10 +210,6 @@ impl Follower {
 
     pub(super) fn recv(&self, time: Duration) -> std::result::Result<ToFollower, NoMessage> {
         self.control.receive(time)
-    }
-
-    pub(super) fn pattern(&self) -> Pattern {
-        self.setup.options.pattern
     }
 
     /// Reports that messages may come. Under wait `callback`, [`answer`](Self::answer) reports it once it handles them.

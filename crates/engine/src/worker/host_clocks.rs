@@ -28,7 +28,7 @@ pub(super) struct Clocks {
 /// Reads the clocks of followers on other hosts whose stamps count. They must have nothing else to do.
 pub(super) fn read_clocks(leader: &mut Leader) -> Result<Readings> {
     let plan = &leader.job.sub_experiment;
-    let counts = plan.one_way || plan.workload.is_publication() || plan.workload.is_saturating();
+    let counts = plan.one_way || plan.workload.is_one_way();
     let Some(own) = leader.job.local_address.filter(|_| counts) else { return Ok(Vec::new()) };
     (0..leader.controls.followers()).map(|follower| read_clock(leader, own, follower)).collect()
 }

@@ -29,7 +29,6 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use tripmeter_abi::Role;
 use tripmeter_model::kernel_queue::{KernelQueues, QueueSide};
-use tripmeter_model::workload::Reply;
 
 /// Phase of a leader that has written its results until a failure.
 const ENDING: &str = "end after a failure";
@@ -143,7 +142,7 @@ fn meet_followers(job: &Job) -> Result<Vec<UnixStream>> {
 
 /// Opens the transport and measures every payload. After an error, the payloads before are on disk.
 fn run(leader: &mut Leader, system: &dyn AnySystem) -> Result<()> {
-    if leader.job.sub_experiment.workload.reply == Reply::Lines {
+    if leader.job.sub_experiment.workload.is_log() {
         let packet_bytes = open_log(leader, system)?;
         let (lanes, inboxes) = (Vec::new(), &[]);
         let mut session = Session { lanes, inboxes, page: None, packet_bytes, sequence: 0, abandoned: 0 };

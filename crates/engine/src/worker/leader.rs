@@ -10,6 +10,7 @@ use crate::measure::Shared;
 use crate::measure::callback::Inbox;
 use crate::measure::interrupter::Interrupter;
 use crate::measure::notes::ArrivalMemory;
+use crate::node_options::node_options;
 use crate::os;
 use crate::resolve::real_time::library_sched;
 use crate::wire::{ArrivalPlace, FromLeader, Job, PROTOCOL, Setup, Task, TaskReply, ToFollower};
@@ -19,8 +20,6 @@ use std::time::Duration;
 use tripmeter_abi::{Description, NodeOptions, Role, Variant, Wait};
 use tripmeter_model::interference::Sched;
 use tripmeter_model::manifest::CoreToCoreProbe;
-use tripmeter_model::pattern::facts;
-use tripmeter_model::workload::Reply;
 
 pub struct Leader {
     pub(super) job: Job,
@@ -59,7 +58,7 @@ impl Leader {
 
     /// True if a core-to-core probe is possible: one host, a CPU for each side, and messages between them.
     pub(super) fn has_core_to_core(&self) -> bool {
-        if !self.is_on_one_host() || self.job.sub_experiment.workload.reply == Reply::Lines {
+        if !self.is_on_one_host() || self.job.sub_experiment.workload.is_log() {
             return false;
         }
         let shared_cpu = self.job.leader_cpu.is_some() && self.job.leader_cpu == self.job.follower_cpus[0];
@@ -117,22 +116,12 @@ impl Leader {
 
     /// Options of the leader's node, or of that of `follower`.
     pub(super) fn node_options(&self, role: Role, follower: u32) -> NodeOptions {
-        let plan = &self.job.sub_experiment;
         NodeOptions {
-            role,
-            pattern: plan.pattern,
-            wait: plan.wait,
-            variant: plan.transport.variant.clone(),
-            settings: plan.transport.settings.clone(),
             run_id: self.job.run_id.clone(),
             scratch_dir: self.job.scratch_dir.clone(),
-            max_payload_bytes: largest_message(&plan.payloads),
-            link_count: if role == Role::Leader { plan.workload.links() } else { plan.workload.follower_links() },
-            publisher_count: plan.workload.publishers(),
-            follower_count: plan.workload.followers(),
             follower_index: follower,
-            unauthorized_peer: None,
             local_address: self.job.local_address,
+            ..node_options(&self.job.sub_experiment, role)
         }
     }
 
@@ -159,7 +148,7 @@ impl Leader {
     /// Task of followers that answer.
     pub(super) fn answer_task(&self) -> Task {
         let plan = &self.job.sub_experiment;
-        let names_request = facts(plan.pattern).allowed_as(&plan.workload).is_some_and(|allowed| allowed.names_request);
+        let names_request = plan.allowed().is_some_and(|allowed| allowed.names_request);
         // A single client is served in the thread of the control messages, unless it names its requests.
         Task { reply: TaskReply::Answer { names_request }, serves_all: names_request || plan.workload.links() > 1 }
     }
@@ -171,8 +160,7 @@ impl Leader {
     }
 
     fn library_sched(&self) -> Sched {
-        let plan = &self.job.sub_experiment;
-        library_sched(plan.sched, &self.variant, plan.pattern)
+        library_sched(&self.job.sub_experiment, &self.variant)
     }
 
     /// Applies the planned scheduling to this process, once its measuring threads exist.
@@ -202,9 +190,4 @@ impl Leader {
             _ => Ok(()),
         }
     }
-}
-
-/// Largest message of a sub-experiment, which the path proof does not exceed.
-fn largest_message(payloads: &[u64]) -> u64 {
-    payloads.iter().copied().max().unwrap_or(0)
 }

@@ -16,7 +16,7 @@ use crate::wire::FromLeader;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tripmeter_model::manifest::{CoreToCoreProbes, PayloadResult};
-use tripmeter_model::pattern::{TrialEnd, facts};
+use tripmeter_model::pattern::TrialEnd;
 use tripmeter_model::workload::Reply;
 
 /// Measures every payload that is not done, with further attempts where they are due.
@@ -43,7 +43,7 @@ fn replay(leader: &mut Leader) -> Result<Option<Replay>> {
 /// Driver that sends the workload.
 fn driver_of<'a>(leader: &Leader, replay: Option<&'a Replay>, system: &'a dyn AnySystem) -> Box<dyn Driver + 'a> {
     let plan = &leader.job.sub_experiment;
-    let allowed = facts(plan.pattern).allowed_as(&plan.workload);
+    let allowed = plan.allowed();
     match (plan.workload.reply, allowed.map(|allowed| allowed.end)) {
         (Reply::Lines, _) => Box::new(LoggedLines::new(system)),
         (Reply::Answer, _) => Box::new(ClosedLoop::default()),
@@ -70,7 +70,7 @@ fn payload(leader: &mut Leader, session: &mut Session<'_>, driver: &mut dyn Driv
         }
     }
     // A logger's driver has marked it, before its lines were read.
-    let is_marked = leader.job.sub_experiment.workload.reply == Reply::Lines;
+    let is_marked = leader.job.sub_experiment.workload.is_log();
     if let Some(Err(error)) = (!is_marked).then(|| leader.mark_load(false)) {
         measured.broken.get_or_insert(error);
     }

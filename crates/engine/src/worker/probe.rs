@@ -14,7 +14,6 @@ use std::ops::Range;
 use std::time::Duration;
 use tripmeter_abi::Variant;
 use tripmeter_model::manifest::{PathProof, Verdict};
-use tripmeter_model::workload::Reply;
 
 /// Most attempts: other programs' traffic on the loopback may hide a path for a moment.
 const MOST_TRIES: u32 = 5;
@@ -68,7 +67,7 @@ pub(super) fn lead(
 ) -> Result<PathProof> {
     leader.controls.set_phase(PHASE);
     let followers = leader.controls.followers();
-    let at_once = if leader.job.sub_experiment.workload.reply == Reply::Nothing { followers } else { 1 };
+    let at_once = if leader.job.sub_experiment.workload.is_one_way() { followers } else { 1 };
     let mut proofs = Vec::new();
     for first in (0..followers).step_by(at_once as usize) {
         let group = first..first + at_once;
@@ -117,8 +116,7 @@ fn prove(
     for other in &others {
         leader.controls.ask(*other, &begin(Task::COUNT, false))?;
     }
-    let task =
-        if leader.job.sub_experiment.workload.reply == Reply::Nothing { Task::COUNT } else { leader.answer_task() };
+    let task = if leader.job.sub_experiment.workload.is_one_way() { Task::COUNT } else { leader.answer_task() };
     for follower in followers.clone() {
         leader.controls.ask(follower, &begin(task, true))?;
     }

@@ -23,7 +23,7 @@ use tripmeter_model::plan::Instrument;
 /// error has been reported to the leader.
 pub fn follow(stream: UnixStream, part: &Follow, built_in: BuiltIn<'_>) -> Result<()> {
     let mut follower = Follower::start(stream, part.place.as_ref())?;
-    if follower.pattern() == Pattern::Log {
+    if follower.setup().options.pattern == Pattern::Log {
         let result = follower.read_logs();
         return follower.pass_on(result);
     }

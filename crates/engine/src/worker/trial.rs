@@ -25,10 +25,9 @@ use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::pattern::{AllowedWorkload, TrialEnd, WarmUpPlan, facts};
+use tripmeter_model::pattern::{AllowedWorkload, TrialEnd, WarmUpPlan};
 use tripmeter_model::plan::Instrument;
 use tripmeter_model::trial::Trial;
-use tripmeter_model::workload::Reply;
 
 /// Divisor of a trial's duration that gives its longest warm-up.
 const WARMUP_SHARE: u64 = 5;
@@ -81,8 +80,7 @@ pub(super) struct TrialRunner<'l, 's> {
 impl<'l, 's> TrialRunner<'l, 's> {
     /// Fails if the pattern does not allow the workload, as in a plan that was edited.
     pub(super) fn new(leader: &'l mut Leader, session: &'l mut Session<'s>) -> Result<Self> {
-        let plan = &leader.job.sub_experiment;
-        let allowed = facts(plan.pattern).allowed_as(&plan.workload);
+        let allowed = leader.job.sub_experiment.allowed();
         let allowed = allowed.ok_or_else(|| Error::Failed("its pattern does not allow the workload".to_owned()))?;
         Ok(Self { leader, session, allowed, warmed: 0 })
     }
@@ -292,7 +290,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
         let written = rows.map_or(Ok(()), RowsOfLinks::finish);
         self.or_cut(written, open.lengths)?;
         // A reader of lines has no cost that is the logger's.
-        let has_other_process = !self.leader.is_same_process() && self.allowed.reply != Reply::Lines;
+        let has_other_process = !self.leader.is_same_process() && !self.leader.job.sub_experiment.workload.is_log();
         open.account.add_leg(&reported, has_other_process);
         Ok(Some(reported.broken))
     }
