@@ -102,8 +102,9 @@ pub async fn limits(args: &LimitsArgs) -> Result<u8> {
             refuse_other_workloads([(first.as_str(), known), (name.as_str(), results)]).map_err(wrong)?;
         }
     }
-    let runs: Vec<LimitRun> = all.iter().flat_map(|(name, results)| LimitRun::of(name, results, &selection)).collect();
-    let derived = DerivedLimits::of(&runs, args.percentile / 100.0).map_err(wrong)?;
+    let runs: Vec<LimitRun> =
+        all.iter().flat_map(|(name, results)| LimitRun::from_results(name, results, &selection)).collect();
+    let derived = DerivedLimits::from_runs(&runs, args.percentile / 100.0).map_err(wrong)?;
     if derived.limits.rows.is_empty() {
         return Err(wrong(format!("no figures in any of {} runs", runs.len())));
     }

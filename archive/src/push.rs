@@ -129,7 +129,7 @@ async fn push_one(archive: &Archive, folder: &Path, machine: Option<String>) -> 
         return Ok(Pushed::AlreadyThere(results.run));
     }
     let sources: Vec<Source> =
-        manifest.sub_experiments.iter().filter_map(|of| Source::of(folder, manifest, of)).collect();
+        manifest.sub_experiments.iter().filter_map(|of| Source::from_result(folder, manifest, of)).collect();
     let environment = &manifest.environment;
     let machine = machine.unwrap_or_else(|| layout::machine_of(&environment.cpu_model, environment.cpus.len()));
     let push = push_of(&results.run, &machine, &sources)?;
@@ -162,7 +162,7 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// If they were kept.
-    fn of(folder: &Path, manifest: &Manifest, result: &'a SubExperimentResult) -> Option<Self> {
+    fn from_result(folder: &Path, manifest: &Manifest, result: &'a SubExperimentResult) -> Option<Self> {
         let round =
             if manifest.plan.has_round_folders() { format!("round-{:02}", result.round) } else { String::new() };
         Some(Self { result, file: samples::file_of(&folder.join(round), &result.name)? })

@@ -132,15 +132,15 @@ mod tests {
     use super::*;
     use std::panic::catch_unwind;
 
-    fn of(panics: fn()) -> String {
+    fn quote_panic(panics: fn()) -> String {
         panicked("it", &*catch_unwind(panics).unwrap_err())
     }
 
     #[test]
     fn a_panic_is_quoted_in_one_short_line() {
-        assert_eq!(of(|| panic!("no thread")), "it panicked: \"no thread\"");
+        assert_eq!(quote_panic(|| panic!("no thread")), "it panicked: \"no thread\"");
         assert_eq!(panicked("it", &"no thread\n  \x1b[1mhere".to_owned()), "it panicked: \"no thread [1mhere\"");
         assert_eq!(panicked("it", &"é".repeat(1000)), format!("it panicked: \"{}\"", "é".repeat(MOST_CHARACTERS)));
-        assert_eq!(of(|| std::panic::panic_any(7)), "it panicked");
+        assert_eq!(quote_panic(|| std::panic::panic_any(7)), "it panicked");
     }
 }

@@ -77,7 +77,7 @@ struct Functions {
 
 impl Functions {
     /// Fails with the name of an entry that is NULL or beyond the end of the table.
-    fn of(table: &tm_transport) -> std::result::Result<Self, String> {
+    fn from_table(table: &tm_transport) -> std::result::Result<Self, String> {
         macro_rules! entry {
             ($name:ident) => {
                 table.$name.ok_or_else(|| format!("the entry '{}' of its table is NULL", stringify!($name)))?
@@ -167,7 +167,7 @@ impl Plugin {
         }
         // SAFETY: the table is of our version, and as long as it says; all of its fields may be zero.
         let table = unsafe { read_block(table, size) };
-        let functions = Functions::of(&table).map_err(|why| LoadError::Broken(file.clone(), why))?;
+        let functions = Functions::from_table(&table).map_err(|why| LoadError::Broken(file.clone(), why))?;
         // SAFETY: the description is valid as long as the library, which is still loaded.
         let description =
             unsafe { read_description(table.description) }.map_err(|why| LoadError::Broken(file.clone(), why))?;

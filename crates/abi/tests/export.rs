@@ -24,7 +24,7 @@ struct Trouble {
 }
 
 impl Trouble {
-    fn of(options: &NodeOptions) -> Self {
+    fn from_options(options: &NodeOptions) -> Self {
         Self { call: options.setting("call").to_owned(), mode: options.setting("mode").to_owned() }
     }
 
@@ -86,12 +86,12 @@ impl System for Echo {
     }
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
-        Trouble::of(options).at("probe")?;
+        Trouble::from_options(options).at("probe")?;
         Ok(Limits { max_payload_bytes: 4096, packet_bytes: 7, unauthorized_peers: 3 })
     }
 
     fn daemon_command(&self, options: &NodeOptions) -> Result<Option<DaemonCommand>> {
-        Trouble::of(options).at("daemon_command")?;
+        Trouble::from_options(options).at("daemon_command")?;
         Ok(Some(DaemonCommand { program: "echod".to_owned(), arguments: vec!["-c".to_owned(), "a b".to_owned()] }))
     }
 
@@ -100,7 +100,7 @@ impl System for Echo {
         let is_old = options.max_payload_bytes == BYTES_OF_OLD_HOST;
         assert_eq!(options.publisher_count, if is_old { 1 } else { 3 });
         assert_eq!(options.address().to_string(), if is_old { "127.0.0.1" } else { "2001:db8::7" });
-        let trouble = Trouble::of(options);
+        let trouble = Trouble::from_options(options);
         trouble.at("node_open")?;
         OPEN.set(OPEN.get() + 1);
         Ok(EchoNode(trouble))

@@ -232,7 +232,7 @@ impl Factors {
     ///
     /// # Panics
     /// If `rate` is not between 0 and 1.
-    pub fn of(runs: &[ResultsCheck], limits: &FigureLimits, rate: f64) -> Option<Self> {
+    pub fn from_runs(runs: &[ResultsCheck], limits: &FigureLimits, rate: f64) -> Option<Self> {
         let kinds = kinds(limits);
         let factor = |&kind: &LimitKind| {
             let is_added = is_added(kind, limits);
@@ -380,7 +380,7 @@ pub(crate) mod tests {
         let of = |index: u32| f64::from(index) / 10.0;
         let runs: Vec<ResultsCheck> =
             (1..=59).map(|index| run(&limits, &[0.5, of(index), 0.5, of(index), 0.0])).collect();
-        let factors = |runs: &[ResultsCheck], rate| Factors::of(runs, &limits, rate);
+        let factors = |runs: &[ResultsCheck], rate| Factors::from_runs(runs, &limits, rate);
         let alike = |factor: f64| Some(Factors(vec![(MEDIAN, factor), (P99, factor), (LOSS, 0.0)]));
         assert_eq!((conformal::fewest_runs(0.05, 3), factors(&runs[..58], 0.05)), (59, None));
         assert_eq!(
@@ -395,7 +395,7 @@ pub(crate) mod tests {
     fn losses_are_loosened_by_a_sum_and_rates_downwards() {
         let limits = FigureLimits { rows: vec![limit("uds", 1, LOSS, 0.0), limit("uds", 1, RATE, 1000.0)] };
         let runs: Vec<ResultsCheck> = (1..=99).map(|index| run(&limits, &[f64::from(index) / 1000.0, 800.0])).collect();
-        let factors = Factors::of(&runs, &limits, 0.05).unwrap();
+        let factors = Factors::from_runs(&runs, &limits, 0.05).unwrap();
         let loose: Vec<f64> = factors.applied(&limits).rows.iter().map(|row| row.limit).collect();
         assert_eq!(loose, [0.098, 800.0]);
     }
@@ -415,7 +415,7 @@ pub(crate) mod tests {
             rows: rows.iter().map(|&(figure, of, value)| limit("uds", 1, (figure, of), value)).collect(),
         };
         let runs: Vec<ResultsCheck> = (0..99).map(|_| run(&limits, &[2.0, 5.0, 0.5, 7.0, 0.0, 3.0])).collect();
-        let loose = Factors::of(&runs, &limits, 0.05).unwrap().applied(&limits);
+        let loose = Factors::from_runs(&runs, &limits, 0.05).unwrap().applied(&limits);
         assert_eq!(loose.rows.iter().map(|row| row.limit).collect::<Vec<_>>(), [2.0, 6.0, 0.5, 7.0, 0.0, 3.0]);
         assert_eq!(run(&loose, &[2.0, 6.0, 0.5, 7.0, 0.0, 3.0]).failing(false), 0);
     }
@@ -440,7 +440,7 @@ pub(crate) mod tests {
             let rows = (0..100).map(|payload| limit("uds", payload as u64 + 1, MEDIAN, limit_of(payload))).collect();
             let limits = FigureLimits { rows };
             let runs: Vec<ResultsCheck> = (0..100).map(|_| run(&limits, &figures())).collect();
-            let factors = Factors::of(&runs, &limits, 0.05).unwrap();
+            let factors = Factors::from_runs(&runs, &limits, 0.05).unwrap();
             let new = figures();
             alone += run(&limits, &new).failing(false);
             together += run(&factors.applied(&limits), &new).failing(false);

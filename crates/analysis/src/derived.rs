@@ -100,7 +100,7 @@ pub struct Each {
 
 impl Each {
     /// Stored figure.
-    pub fn of(rounds: Option<Rounds<'_>>) -> Self {
+    pub fn from_rounds(rounds: Option<Rounds<'_>>) -> Self {
         let of = |rounds: Rounds<'_>| Self {
             values: rounds.values.to_vec(),
             within: rounds.within.to_vec(),
@@ -331,7 +331,8 @@ mod tests {
     fn a_ratio_is_of_rounds_that_both_have_and_its_ends_are_the_farthest() {
         let of = |medians, low, high| of_medians(medians, Interval { low, high }, [1.0; 2]);
         let row = Row { sub: 0, payload_bytes: 16, load: 0 };
-        let get = |table: &MetricTable| Each::of(table.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50));
+        let get =
+            |table: &MetricTable| Each::from_rounds(table.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50));
         let both = |ours: &MetricTable, other: &MetricTable| {
             let [ours, other] =
                 [ours, other].map(|table| table.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50));

@@ -59,12 +59,12 @@ impl ChangeArgs {
     /// If a mark names no experiment in `history`; one line.
     pub fn marks(&self, history: &History) -> Result<[Vec<KnownMark>; 2], String> {
         for (names, flag) in [(&self.known, "--known"), (&self.known_drift, "--known-drift")] {
-            if let Some(name) = names.iter().find(|name| !history.has(&KnownMark::of(name))) {
+            if let Some(name) = names.iter().find(|name| !history.has(&KnownMark::parse(name))) {
                 let what = format!("no experiment '{name}' has figures");
                 return Err(format!("{what}; name one as its folder is called ({flag})"));
             }
         }
-        Ok([&self.known, &self.known_drift].map(|names| names.iter().map(|name| KnownMark::of(name)).collect()))
+        Ok([&self.known, &self.known_drift].map(|names| names.iter().map(|name| KnownMark::parse(name)).collect()))
     }
 
     /// Criteria for steps and drifts.

@@ -132,7 +132,7 @@ pub struct KnownMark {
 
 impl KnownMark {
     /// Parses `NAME` or `NAME:SUB`.
-    pub fn of(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let (experiment, sub) = text.split_once(':').map_or((text, None), |(one, sub)| (one, Some(sub.to_owned())));
         Self { experiment: experiment.to_owned(), sub_experiment: sub }
     }
@@ -434,7 +434,7 @@ mod tests {
 
     /// First experiment, level before and after.
     fn steps(figure: Figure, values: &[f64], known: &[&str]) -> Vec<(String, f64, f64, bool)> {
-        let marks: Vec<KnownMark> = known.iter().map(|name| KnownMark::of(name)).collect();
+        let marks: Vec<KnownMark> = known.iter().map(|name| KnownMark::parse(name)).collect();
         // A step to or from 0 exceeds any minimum.
         let options = StepOptions { min_change: 9.0, ..StepOptions::default() };
         let (found, count) = history(figure, values).changes(&marks, &[], &options).unwrap();
@@ -457,7 +457,7 @@ mod tests {
         let mut history = history(Figure::RttHalf, &[5.0; 12]);
         let options = StepOptions::default();
         let reach = |history: &History, known: &[&str]| {
-            let marks: Vec<KnownMark> = known.iter().map(|name| KnownMark::of(name)).collect();
+            let marks: Vec<KnownMark> = known.iter().map(|name| KnownMark::parse(name)).collect();
             history.reach(&marks, &options)
         };
         let expected = Reach { step: 6, drift: 10, longest: vec![12] };

@@ -22,7 +22,7 @@ pub struct LimitRun {
 impl LimitRun {
     /// Trusted figures of each round of the results called `name`, without rows whose rate was missed: they are of
     /// another load.
-    pub fn of(name: &str, results: &JudgedResults, selection: &Selection) -> Vec<Self> {
+    pub fn from_results(name: &str, results: &JudgedResults, selection: &Selection) -> Vec<Self> {
         let table = results.trusted();
         let selected = selection.select(&table);
         let missed: Vec<(&str, u64, OfferedLoad, u32)> = table
@@ -96,7 +96,7 @@ impl DerivedLimits {
     ///
     /// # Panics
     /// If `p` is outside 0 to 1.
-    pub fn of(runs: &[LimitRun], p: f64) -> Result<Self, String> {
+    pub fn from_runs(runs: &[LimitRun], p: f64) -> Result<Self, String> {
         let mut all: Vec<Selected> = Vec::new();
         let mut values: HashMap<&FigureAddress, Vec<f64>> = HashMap::new();
         for (run, one) in runs.iter().flat_map(|run| run.figures.iter().map(move |one| (run, one))) {
@@ -172,12 +172,13 @@ mod tests {
                 run(&at.to_string(), &[("a", 16, MEDIAN, value), ("a", 16, RATE, 100.0 * value)])
             })
             .collect();
-        let at =
-            |p: f64| DerivedLimits::of(&runs, p).unwrap().limits.rows.iter().map(|row| row.limit).collect::<Vec<_>>();
+        let at = |p: f64| {
+            DerivedLimits::from_runs(&runs, p).unwrap().limits.rows.iter().map(|row| row.limit).collect::<Vec<_>>()
+        };
         assert_eq!((at(0.99)[0] * 1000.0).round(), 4960.0);
         assert_eq!((at(0.0), at(1.0), at(0.75)), (vec![1.0, 500.0], vec![5.0, 100.0], vec![4.0, 200.0]));
         let broken_at = |p: f64| {
-            let derived = DerivedLimits::of(&runs, p).unwrap();
+            let derived = DerivedLimits::from_runs(&runs, p).unwrap();
             derived.broken(&runs).iter().map(|(run, one)| ((*run).to_owned(), one.value)).collect::<Vec<_>>()
         };
         assert_eq!(broken_at(0.99), [("1".to_owned(), Some(100.0)), ("5".to_owned(), Some(5.0))]);
@@ -188,7 +189,7 @@ mod tests {
     fn a_run_meets_limits_made_of_it_alone_whatever_its_decimals() {
         let runs = [run("1", &[("a", 16, MEDIAN, 999.000_4), ("a", 16, RATE, 999.999_6)])];
         for p in [0.0, 0.5, 0.99, 1.0] {
-            assert_eq!(DerivedLimits::of(&runs, p).unwrap().broken(&runs), []);
+            assert_eq!(DerivedLimits::from_runs(&runs, p).unwrap().broken(&runs), []);
         }
     }
 
@@ -199,7 +200,7 @@ mod tests {
             run("2", &[("a", 64, MEDIAN, 2.0)]),
             run("3", &[("b", 16, MEDIAN, 1.0)]),
         ];
-        let derived = DerivedLimits::of(&runs, 0.99).unwrap();
+        let derived = DerivedLimits::from_runs(&runs, 0.99).unwrap();
         let told: Vec<String> = derived.limits.rows.iter().map(|row| row.address.to_string()).collect();
         assert_eq!(told, ["a at 64: rtt_half_ns.p50", "a at 16: rtt_half_ns.p50", "b at 16: rtt_half_ns.p50"]);
         let gap = |what: &str, missing: &[&str]| RunGap {
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_figure_that_is_no_number_is_an_error() {
-        let told = DerivedLimits::of(&[run("r7", &[("a", 16, MEDIAN, f64::NAN)])], 0.99).unwrap_err();
+        let told = DerivedLimits::from_runs(&[run("r7", &[("a", 16, MEDIAN, f64::NAN)])], 0.99).unwrap_err();
         assert!(told.contains("run 'r7': a at 16: rtt_half_ns.p50 is NaN"), "{told}");
     }
 }

@@ -71,7 +71,7 @@ impl PairedFigure {
 
 impl<'a> Pairs<'a> {
     /// Pairs of the sub-experiments with these names. A round that one side has not begun has none.
-    pub fn of(manifest: &'a Manifest, sides: [&str; 2]) -> Self {
+    pub fn from_manifest(manifest: &'a Manifest, sides: [&str; 2]) -> Self {
         let mut found = Self { names: sides.map(str::to_owned), ..Self::default() };
         let rounds = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
         for round in 1..=rounds {

@@ -40,7 +40,7 @@ pub struct JudgedResults {
 impl JudgedResults {
     /// All figures.
     pub fn table(&self) -> MetricTable {
-        MetricTable::of(&self.manifest)
+        MetricTable::from_manifest(&self.manifest)
     }
 
     /// Trusted figures: without sub-experiments that failed in their round or had damaged messages, and without

@@ -37,7 +37,7 @@ enum Wanted {
 }
 
 impl Wanted {
-    fn of(name: &str) -> Result<Self, String> {
+    fn parse(name: &str) -> Result<Self, String> {
         match statistic_named(name) {
             Ok(statistic) if statistic != Statistic::Value => Ok(Self::Latency(statistic)),
             _ => name.parse().map(Self::Figure),
@@ -124,7 +124,7 @@ impl Selection {
         let mut found = Vec::new();
         for name in names {
             let unknown = || SelectionError::Unknown { name: name.clone(), there: there() };
-            let wanted = Wanted::of(name).map_err(|_| unknown())?;
+            let wanted = Wanted::parse(name).map_err(|_| unknown())?;
             if !wanted.is_judged() {
                 return Err(SelectionError::Neither { name: name.clone(), there: there() });
             }
@@ -146,7 +146,7 @@ impl Selection {
         let there = || judged.clone().map(|figure| figure.id()).collect::<Vec<_>>().join(", ");
         let one = |name: &String| {
             let unknown = |_| SelectionError::Unknown { name: name.clone(), there: there() };
-            let wanted = Wanted::of(name).map_err(unknown)?;
+            let wanted = Wanted::parse(name).map_err(unknown)?;
             match wanted.is_judged() {
                 true => Ok(wanted),
                 false => Err(SelectionError::Neither { name: name.clone(), there: there() }),

@@ -183,7 +183,7 @@ impl Builder {
 
 impl MetricTable {
     /// Figures of a manifest, without discarded attempts and without disturbed passes of `tripmeter explain`.
-    pub fn of(manifest: &Manifest) -> Self {
+    pub fn from_manifest(manifest: &Manifest) -> Self {
         Self::of_those(manifest, |_, _| true)
     }
 

@@ -83,7 +83,7 @@ pub fn follow(task: &BareTask) -> io::Result<()> {
             }
             Ok(())
         }
-        BarePath::Shm => match Page::of(io::stdin().as_fd().try_clone_to_owned()?.into())?.answer(task.trips) {
+        BarePath::Shm => match Page::map(io::stdin().as_fd().try_clone_to_owned()?.into())?.answer(task.trips) {
             true => Ok(()),
             false => Err(io::Error::new(ErrorKind::TimedOut, "the leader does not go on")),
         },

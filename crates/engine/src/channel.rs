@@ -24,7 +24,7 @@ pub fn send<T: Serialize>(stream: &mut UnixStream, message: &T) -> io::Result<()
 const MOST_MESSAGE_BYTES: usize = 64 << 20;
 
 pub(crate) fn parse<T: BoundedMessage>(line: &[u8]) -> io::Result<T> {
-    let message: T = serde_json::from_slice(line).map_err(|_| Junk::of(&String::from_utf8_lossy(line)))?;
+    let message: T = serde_json::from_slice(line).map_err(|_| Junk::from_line(&String::from_utf8_lossy(line)))?;
     Ok(message.within_bounds().map_err(Junk::over)?)
 }
 
@@ -158,7 +158,7 @@ impl Junk {
     }
 
     #[cold]
-    fn of(line: &str) -> Self {
+    fn from_line(line: &str) -> Self {
         const MOST_CHARACTERS: usize = 80;
         #[derive(Deserialize)]
         struct Greeting {
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn what_the_other_side_says_cannot_act_on_a_terminal() {
         let hostile = "a\u{1b}[31m\u{202e}\n".to_owned();
-        let junk = Junk::of(&hostile).to_string();
+        let junk = Junk::from_line(&hostile).to_string();
         let differ = Versions { protocol: 1, tripmeter: Some(hostile) }.differ("leader", "follower");
         for text in [junk, differ] {
             assert_eq!(printable::line(&text), text);

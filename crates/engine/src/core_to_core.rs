@@ -43,7 +43,7 @@ impl Page {
         self.0.file.try_clone()
     }
 
-    pub fn of(file: File) -> io::Result<Self> {
+    pub fn map(file: File) -> io::Result<Self> {
         SharedPage::map(file).map(Self)
     }
 

@@ -267,7 +267,7 @@ impl Lease {
         }
         let log = BoundedLog::open(logs, &format!("daemon_{}.log", self.name)).map_err(|error| self.system(error))?;
         let child = self.spawn(entry, options, log.file())?;
-        let identity = ProcessIdentity::of(child.id());
+        let identity = ProcessIdentity::from_pid(child.id());
         self.child = Some(child);
         self.note(identity.as_ref()).map_err(|error| self.system(error))?;
         self.await_ready(entry, options, log)?;
@@ -500,7 +500,7 @@ mod tests {
         let name = format!("test-daemon-{}", std::process::id());
         let mut lease = take(&name);
         let child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let identity = ProcessIdentity::of(child.id()).unwrap();
+        let identity = ProcessIdentity::from_pid(child.id()).unwrap();
         lease.child = Some(child);
         lease.note(Some(&identity)).unwrap();
         let other = take(&name);
@@ -522,7 +522,7 @@ mod tests {
             .arg(&made)
             .spawn()
             .unwrap();
-        let identity = ProcessIdentity::of(child.id()).unwrap();
+        let identity = ProcessIdentity::from_pid(child.id()).unwrap();
         lease.child = Some(child);
         lease.stop(&identity);
         lease.child.as_mut().unwrap().wait().unwrap();
@@ -535,7 +535,7 @@ mod tests {
         let name = format!("test-foreign-{}", std::process::id());
         let mut lease = take(&name);
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let identity = ProcessIdentity::of(child.id()).unwrap().to_string();
+        let identity = ProcessIdentity::from_pid(child.id()).unwrap().to_string();
         let (_, number) = identity.split_once("tripmeter-").unwrap().1.split_once('-').unwrap();
         let write = |lease: &mut Lease, text: &str| {
             lease.lock.set_len(0).unwrap();
@@ -546,7 +546,7 @@ mod tests {
         assert!(told.is_some_and(|told| told.contains("another PID namespace")) && lease.file().1.exists());
         // The line also stays when a daemon of ours starts and ends.
         let mut ours = Command::new("sleep").arg("1000").spawn().unwrap();
-        lease.note(ProcessIdentity::of(ours.id()).as_ref()).unwrap();
+        lease.note(ProcessIdentity::from_pid(ours.id()).as_ref()).unwrap();
         assert!(lease.noted().known.is_some_and(|daemon| daemon.is(ours.id())));
         ours.kill().unwrap();
         ours.wait().unwrap();
@@ -571,7 +571,7 @@ mod tests {
             .spawn()
             .unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
-        let identity = ProcessIdentity::of(child.id()).unwrap();
+        let identity = ProcessIdentity::from_pid(child.id()).unwrap();
         lease.note(Some(&identity)).unwrap();
         (lease.stop, lease.child) = (stop.clone(), Some(child));
         let file = lease.file().1;

@@ -38,7 +38,7 @@ pub(crate) struct Lengths([u64; 3]);
 
 impl Files {
     /// Creates the files that the job asks for, or opens them if it has finished payloads. Never overwrites a file.
-    pub(crate) fn of(job: &Job, folder: &FolderHandle) -> io::Result<Self> {
+    pub(crate) fn for_job(job: &Job, folder: &FolderHandle) -> io::Result<Self> {
         let workload = &job.sub_experiment.workload;
         let has_rows = !workload.is_saturating() || job.sub_experiment.one_way;
         let kind = job.sub_experiment.allowed().and_then(|allowed| allowed.histograms);

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn of(text: &[u8], from: u64) -> Option<String> {
+    fn read_last_line(text: &[u8], from: u64) -> Option<String> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text).unwrap();
         last_line(&tail(&mut file, from).unwrap(), &["told already".to_owned()])
@@ -66,14 +66,14 @@ mod tests {
 
     #[test]
     fn the_last_line_is_one_of_text_and_short() {
-        assert_eq!(of(b"first\n  what():  no room\n\n \n", 0).as_deref(), Some("what():  no room"));
-        assert_eq!(of(b"of before\n\n", 10), None);
-        assert_eq!(of(b"", 0), None);
-        assert_eq!(of(b"abort\n told already\n", 0).as_deref(), Some("abort"));
-        assert_eq!(of(b"a\x1b[31mred\x07", 0).as_deref(), Some("a[31mred"));
+        assert_eq!(read_last_line(b"first\n  what():  no room\n\n \n", 0).as_deref(), Some("what():  no room"));
+        assert_eq!(read_last_line(b"of before\n\n", 10), None);
+        assert_eq!(read_last_line(b"", 0), None);
+        assert_eq!(read_last_line(b"abort\n told already\n", 0).as_deref(), Some("abort"));
+        assert_eq!(read_last_line(b"a\x1b[31mred\x07", 0).as_deref(), Some("a[31mred"));
         let long = [vec![b'y'; 1 << 17], b"\nlast\n".to_vec()].concat();
-        assert_eq!(of(&long, 0).as_deref(), Some("last"));
-        assert_eq!(of(&long[..1 << 17], 0).unwrap().len(), MOST_CHARACTERS);
+        assert_eq!(read_last_line(&long, 0).as_deref(), Some("last"));
+        assert_eq!(read_last_line(&long[..1 << 17], 0).unwrap().len(), MOST_CHARACTERS);
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    pub fn of<T>(count: u64, what: &str) -> Self {
+    pub fn new<T>(count: u64, what: &str) -> Self {
         Self { what: format!("{count} {what}"), bytes: count.saturating_mul(size_of::<T>() as u64) }
     }
 }
@@ -19,7 +19,7 @@ impl OutOfMemory {
 pub fn reserved<T>(count: u64, what: &str) -> Result<Vec<T>, OutOfMemory> {
     let mut values = Vec::new();
     let is_there = usize::try_from(count).is_ok_and(|count| values.try_reserve_exact(count).is_ok());
-    if is_there { Ok(values) } else { Err(OutOfMemory::of::<T>(count, what)) }
+    if is_there { Ok(values) } else { Err(OutOfMemory::new::<T>(count, what)) }
 }
 
 /// Allocates `count` copies of a value. Writing them keeps page faults out of the measured window.

@@ -42,12 +42,12 @@ const _: () = assert!(size_of::<Header>() == HEADER);
 impl Header {
     #[inline(always)]
     pub fn new(sequence: u64, kind: Kind, length: usize) -> Self {
-        Self::of(sequence, kind, length, 0)
+        Self::from_sender(sequence, kind, length, 0)
     }
 
     /// Header from the follower or publisher of index `from`.
     #[inline(always)]
-    pub fn of(sequence: u64, kind: Kind, length: usize, from: u32) -> Self {
+    pub fn from_sender(sequence: u64, kind: Kind, length: usize, from: u32) -> Self {
         let kind = kind as u32 | from << KIND_BITS;
         Self { sequence, check: seal(sequence, kind, length), kind }
     }
@@ -201,9 +201,9 @@ mod tests {
 
     #[test]
     fn an_answer_says_which_follower_it_is_of() {
-        let header = Header::of(3, Kind::Pong, 1024, 63);
+        let header = Header::from_sender(3, Kind::Pong, 1024, 63);
         assert_eq!(header.intact_of(1024), Some((Kind::Pong, 63)));
         assert_eq!((header.intact(1024), header.intact_of(1025)), (None, None));
-        assert_eq!(Header::of(3, Kind::Pong, 1024, 0), Header::new(3, Kind::Pong, 1024));
+        assert_eq!(Header::from_sender(3, Kind::Pong, 1024, 0), Header::new(3, Kind::Pong, 1024));
     }
 }

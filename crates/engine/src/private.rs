@@ -22,10 +22,10 @@ pub struct Private {
 impl Private {
     /// Opens `tripmeter` in `$XDG_RUNTIME_DIR`, or a folder of this user in the system's temporary folder.
     pub fn open() -> io::Result<Self> {
-        Self::of(&runtime_folder(std::env::var_os("XDG_RUNTIME_DIR")), &std::env::temp_dir())
+        Self::open_in(&runtime_folder(std::env::var_os("XDG_RUNTIME_DIR")), &std::env::temp_dir())
     }
 
-    fn of(runtime: &Path, place: &Path) -> io::Result<Self> {
+    fn open_in(runtime: &Path, place: &Path) -> io::Result<Self> {
         match runtime.is_absolute() && own_folder(runtime).is_ok() {
             true => Self::make(runtime.join("tripmeter")),
             false => Self::below(place),
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn it_is_in_the_runtime_folder_if_that_is_of_this_user_alone() {
         let (runtime, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let shown = |runtime: &Path| Private::of(runtime, place.path()).unwrap().shown("lease");
+        let shown = |runtime: &Path| Private::open_in(runtime, place.path()).unwrap().shown("lease");
         assert_eq!(runtime_folder(Some(runtime.path().into())), runtime.path());
         assert_eq!(runtime_folder(None), Path::new(&format!("/run/user/{}", os::user_id())));
         let set_mode = |mode| fs::set_permissions(runtime.path(), fs::Permissions::from_mode(mode)).unwrap();

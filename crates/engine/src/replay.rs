@@ -47,7 +47,7 @@ pub enum Times<'r> {
 impl Times<'_> {
     /// Due times of a link under a load other than a recording; the first message of all links is due at `begin`. At a
     /// rate, links are spread evenly over a period; bursts begin together.
-    pub fn of(load: OfferedLoad, timebase: &Timebase, begin: u64, link: usize, links: usize) -> Self {
+    pub fn for_load(load: OfferedLoad, timebase: &Timebase, begin: u64, link: usize, links: usize) -> Self {
         let ticks = timebase.ticks_per_ns() * load.gap_ns();
         match load {
             OfferedLoad::Burst(Burst { size, .. }) => Times::Bursts(Bursts { first: begin, size, gap: ticks }),
@@ -120,14 +120,14 @@ impl Replay {
         let text = std::fs::read(&topics).map_err(|error| cannot(&topics, &error))?;
         let recording: Recording = serde_json::from_slice(&text).map_err(|error| cannot(&topics, &error))?;
         let file = File::open(&messages).map_err(|error| cannot(&messages, &error))?;
-        Self::of(recording, Entries::new(file), timebase).map_err(|error| cannot(&messages, &error))
+        Self::from_entries(recording, Entries::new(file), timebase).map_err(|error| cannot(&messages, &error))
     }
 
     /// Takes messages in any order; those of equal time keep theirs.
     ///
     /// # Errors
     /// If they do not match the recording, or cannot be read.
-    pub fn of(
+    pub fn from_entries(
         recording: Recording,
         entries: impl Iterator<Item = io::Result<ScheduleEntry>>,
         timebase: &Timebase,
@@ -234,7 +234,8 @@ mod tests {
     #[test]
     fn messages_are_due_as_recorded_by_the_speed_and_in_order_of_their_times() {
         let entries = [entry(2000, 0, 300), entry(0, 1, 3), entry(1001, 0, 200), entry(2000, 0, 100), entry(9, 1, 17)];
-        let replay = Replay::of(recording(2.0, &[3, 2]), entries.into_iter().map(Ok), &Timebase::NANOSECONDS).unwrap();
+        let replay =
+            Replay::from_entries(recording(2.0, &[3, 2]), entries.into_iter().map(Ok), &Timebase::NANOSECONDS).unwrap();
         assert_eq!(rows(&replay, 0), [(7 + 501, 200), (7 + 1000, 300), (7 + 1000, 100)]);
         assert_eq!(rows(&replay, 1), [(7, 16), (7 + 5, 17)], "one is smaller than our header");
         assert_eq!(replay.times(0, 0).period(), 750.0);

@@ -112,7 +112,7 @@ fn resolve_on(
     }
     plan.sub_experiments.splice(0..0, made.into_iter().map(|made| made.sub_experiment));
     check_names(&plan.sub_experiments)?;
-    check::check_on(machine, &plan).map_err(|error| error.of(&plan))?;
+    check::check_on(machine, &plan).map_err(|error| error.into_plan_error(&plan))?;
     Ok(plan)
 }
 

@@ -71,11 +71,11 @@ fn is_full(error: &io::Error) -> bool {
 impl ResultsError {
     /// Error of a file of a run that has begun, and can be resumed later.
     pub(crate) fn unfinished(file: PathBuf, error: io::Error) -> Self {
-        Self::of(error, |error| Self::Unfinished(file, error))
+        Self::classify(error, |error| Self::Unfinished(file, error))
     }
 
     /// The error [`Self::Gone`] if the folder has gone, else one of this `class`.
-    fn of(error: io::Error, class: impl FnOnce(io::Error) -> Self) -> Self {
+    fn classify(error: io::Error, class: impl FnOnce(io::Error) -> Self) -> Self {
         match error.downcast() {
             Ok(gone) => Self::Gone(gone),
             Err(error) => class(error),
@@ -103,7 +103,8 @@ pub struct LockedFolder {
 impl LockedFolder {
     /// Locks a folder; fails if another process has locked it.
     pub fn take(folder: &Path) -> Result<Self, ResultsError> {
-        let failed = |error| ResultsError::of(error, |error| ResultsError::NotChangeable(folder.to_path_buf(), error));
+        let failed =
+            |error| ResultsError::classify(error, |error| ResultsError::NotChangeable(folder.to_path_buf(), error));
         let folder = FolderHandle::open(folder).map_err(failed)?;
         let lock = lock(&folder).map_err(failed)?.ok_or_else(|| ResultsError::InUse(folder.path().to_path_buf()))?;
         Ok(Self { folder, lock: Arc::new(lock) })
@@ -137,7 +138,7 @@ impl Results {
 
     fn create_as(path: &Path, folder: io::Result<FolderHandle>, has_rounds: bool) -> Result<Self, ResultsError> {
         let not_writable =
-            |error| ResultsError::of(error, |error| ResultsError::NotWritable(path.to_path_buf(), error));
+            |error| ResultsError::classify(error, |error| ResultsError::NotWritable(path.to_path_buf(), error));
         let folder = folder.map_err(not_writable)?;
         let is_empty = folder.at("").map_err(io::Error::from).and_then(|inside| holds_nothing(&inside));
         if !is_empty.map_err(not_writable)? {
@@ -202,7 +203,7 @@ impl Results {
     }
 
     fn not_writable(&self, file: PathBuf, error: io::Error) -> ResultsError {
-        ResultsError::of(error, |error| match self.lock {
+        ResultsError::classify(error, |error| match self.lock {
             _ if self.is_resumed => ResultsError::NotChangeable(file, error),
             // Before the first file, there is nothing to resume.
             None if !self.is_begun() => ResultsError::NotWritable(file, error),
@@ -239,7 +240,7 @@ impl Results {
 
     /// Writes the audits atomically.
     pub fn write_audits(&self, manifest: &Manifest) -> Result<(), ResultsError> {
-        self.replace(AUDIT, &self.pretty(AUDIT, &Audits::of(&manifest.environment))?)
+        self.replace(AUDIT, &self.pretty(AUDIT, &Audits::from_environment(&manifest.environment))?)
     }
 
     fn replace(&self, name: &str, text: &[u8]) -> Result<(), ResultsError> {
@@ -413,7 +414,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 /// Checks that readers accept a manifest, before its folder is created; the error has value and limit.
 pub(crate) fn check_size(manifest: &Manifest) -> Result<(), String> {
     to_json(manifest, true)?;
-    to_json(&Audits::of(&manifest.environment), true).map(drop)
+    to_json(&Audits::from_environment(&manifest.environment), true).map(drop)
 }
 
 /// Removes the final audits of all hosts if readers would otherwise refuse the files; returns value and limit. Each

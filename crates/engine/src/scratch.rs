@@ -306,7 +306,7 @@ mod tests {
         let dead = own.rsplit_once('-').map(|(front, _)| format!("{front}-1-9-left")).unwrap();
         // Not this process: its names are removed whenever one of its scratch folders is dropped.
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let alive = ProcessIdentity::of(child.id()).map(|identity| format!("{identity}-9-alive"));
+        let alive = ProcessIdentity::from_pid(child.id()).map(|identity| format!("{identity}-9-alive"));
         let [dead_file, alive_file] = [&dead, alive.as_ref().unwrap()].map(|name| Path::new(SHARED_MEMORY).join(name));
         fs::write(&alive_file, "x").unwrap();
         // Another process may remove it first, and return its name there.

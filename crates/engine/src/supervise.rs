@@ -143,7 +143,7 @@ fn meet_hosts<'a>(
             let entry = registry_of(&one.name).get(&one.transport.system).ok()?;
             entry.plugin_file().map(Path::to_path_buf)
         });
-        let pushed = Pushed::of(&options.tripmeter, plugins.collect());
+        let pushed = Pushed::collect(&options.tripmeter, plugins.collect());
         let pushed = pushed.map_err(|error| HostError::not_pushed(&plan.hosts[0].to, error.to_string()))?;
         for host in &plan.hosts {
             if pushed.push(&host.to).map_err(|why| HostError::not_pushed(&host.to, why))? {

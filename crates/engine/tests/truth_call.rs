@@ -309,7 +309,7 @@ fn requests_have_the_sizes_of_a_recording_and_all_others_the_usual_one() {
     let topic = RecordedTopic { messages: 3, last_ns: 2, ..RecordedTopic::default() };
     let recording = Recording { speed: 1.0, duration_ns: 2, messages: 3, topics: vec![topic], ..Recording::default() };
     let entries = sizes.iter().zip(0..).map(|(bytes, time_ns)| Ok(ScheduleEntry { time_ns, topic: 0, bytes: *bytes }));
-    let replay = Replay::of(recording, entries, &Timebase::NANOSECONDS).unwrap();
+    let replay = Replay::from_entries(recording, entries, &Timebase::NANOSECONDS).unwrap();
     assert_eq!(lengths(Times::Recorded(replay.times(0, 0)), 3), sizes.map(|bytes| bytes as usize));
 }
 

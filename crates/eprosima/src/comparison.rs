@@ -59,7 +59,7 @@ pub fn by_threshold(reference: &Summary, result: &Summary, threshold: f64) -> Ve
     let payloads: Vec<_> =
         reference.rows.iter().chain(result.rows.iter().filter(is_new)).map(|row| &row.bytes).collect();
     let compared = |figure: Magnitude, bytes: &Bytes| {
-        let value = |summary: &Summary| summary.row(bytes).map(|row| figure.of(row));
+        let value = |summary: &Summary| summary.row(bytes).map(|row| figure.value_in(row));
         let (reference, result) = (value(reference), value(result));
         let outcome = match (reference, result) {
             (None, _) => Outcome::New,

@@ -87,7 +87,7 @@ pub struct BrokenLimit<'a> {
 pub fn broken<'a>(requirements: &Requirements, summaries: &'a [RunSummary]) -> Vec<BrokenLimit<'a>> {
     let mut found = Vec::new();
     for RunSummary { run, sub_experiment, summary } in summaries {
-        let limits: Vec<_> = requirements.of(sub_experiment).collect();
+        let limits: Vec<_> = requirements.for_sub_experiment(sub_experiment).collect();
         for row in verdict::check(&limits, summary).rows {
             let row = CheckRow { requirement: as_in_file(row.requirement), ..row };
             if row.experiment.is_some() && !row.passed() {
@@ -102,7 +102,7 @@ fn requirement(of_name: &[&RunSummary], name: &str, bytes: &Bytes) -> Result<Req
     let limit = |magnitude: Magnitude| {
         let mut values = Vec::with_capacity(of_name.len());
         for one in of_name {
-            let Some(value) = one.summary.row(bytes).map(|row| magnitude.of(row)) else { continue };
+            let Some(value) = one.summary.row(bytes).map(|row| magnitude.value_in(row)) else { continue };
             if !value.is_finite() {
                 let (run, column) = (&one.run, magnitude.column());
                 return Err(format!(

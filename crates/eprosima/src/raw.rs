@@ -133,14 +133,14 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
     }
 
     fn whole(&self, mut chunks: Chunks, collector: Collector<'_, T, F>) -> Result<Vec<(Bytes, T)>, Stopped> {
-        let layout = RowLayout::of(self.file, &mut chunks)?;
+        let layout = RowLayout::read(self.file, &mut chunks)?;
         let collected = collector.read(&layout, Ok(chunks));
         collected.stop.map_or(Ok(collected.done), |stop| Err(stop.at(self.file, layout.header_lines)))
     }
 
     /// Reads with several threads, each of which reads a range of the current window.
     fn windows(&self, mut chunks: Chunks, size: u64, threads: usize) -> Result<Vec<(Bytes, T)>, Stopped> {
-        let layout = RowLayout::of(self.file, &mut chunks)?;
+        let layout = RowLayout::read(self.file, &mut chunks)?;
         let rows = chunks.into_rest().expect("only plain files are split");
         let window_bytes = self.reader.window_bytes.unwrap_or(WINDOW_BYTES);
         let mut start = rows.start;

@@ -67,7 +67,7 @@ impl Requirements {
     }
 
     /// Requirements of a sub-experiment, in the order of the file.
-    pub fn of<'a>(&'a self, sub_experiment: &'a str) -> impl Iterator<Item = &'a Requirement> {
+    pub fn for_sub_experiment<'a>(&'a self, sub_experiment: &'a str) -> impl Iterator<Item = &'a Requirement> {
         self.rows.iter().filter(move |row| row.sub_experiment == sub_experiment)
     }
 }
@@ -113,8 +113,8 @@ mod tests {
     fn requirements_are_written_as_they_were_read() {
         let requirements = parsed(TEXT).unwrap();
         assert_eq!(String::from_utf8(requirements.to_csv()).unwrap(), TEXT);
-        assert_eq!(requirements.of("interprocess_reliable").count(), 2);
-        assert_eq!(requirements.of("other").count(), 0);
+        assert_eq!(requirements.for_sub_experiment("interprocess_reliable").count(), 2);
+        assert_eq!(requirements.for_sub_experiment("other").count(), 0);
     }
 
     #[test]

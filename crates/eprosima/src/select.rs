@@ -39,7 +39,7 @@ fn ranked<const N: usize>(samples: &mut [f64], range: [f64; 2], ranks: [[usize; 
         samples.sort_unstable_by(f64::total_cmp);
         return ranks.map(|ranks| ranks.map(|rank| samples[rank]));
     }
-    let buckets = Buckets::of(range);
+    let buckets = Buckets::for_range(range);
     let mut counts = [0_u32; BUCKETS];
     for sample in &*samples {
         counts[buckets.place(*sample)] += 1;
@@ -79,7 +79,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    fn of(range: [f64; 2]) -> Self {
+    fn for_range(range: [f64; 2]) -> Self {
         let [lowest, highest] = range.map(f64::to_bits);
         let width = u64::BITS - (highest - lowest).leading_zeros();
         Self { lowest, shift: width.saturating_sub(BUCKETS.ilog2()) }

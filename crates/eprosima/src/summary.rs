@@ -65,7 +65,7 @@ impl Magnitude {
     }
 
     /// Value in a row of a summary, in microseconds.
-    pub fn of(self, row: &SummaryRow) -> f64 {
+    pub fn value_in(self, row: &SummaryRow) -> f64 {
         match self {
             Magnitude::Min => row.min,
             Magnitude::Median => row.median,

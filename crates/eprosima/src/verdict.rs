@@ -58,7 +58,7 @@ impl ExperimentCheck {
     pub fn new(requirements: &Requirements, measured: &[Measured]) -> Self {
         let mut made = Self::default();
         for Measured { name, summary, distrust } in measured {
-            let limits: Vec<_> = requirements.of(name).collect();
+            let limits: Vec<_> = requirements.for_sub_experiment(name).collect();
             if limits.is_empty() {
                 made.without_requirements.push(name.clone());
                 continue;
@@ -97,7 +97,7 @@ pub fn check(limits: &[&Requirement], measured: &Summary) -> CheckReport {
         check,
         bytes: limit.bytes.clone(),
         requirement: limit.limit(check),
-        experiment: measured.row(&limit.bytes).map(|row| check.of(row)),
+        experiment: measured.row(&limit.bytes).map(|row| check.value_in(row)),
     };
     let checks = Magnitude::CHECKED.into_iter();
     CheckReport { rows: checks.flat_map(|check| limits.iter().map(move |limit| row(check, limit))).collect() }

@@ -193,7 +193,7 @@ fn headers(bytes: &[u8]) {
     );
     let is_whole = body_intact(&message, found.sequence, TouchLimit::FULL);
     let Some((kind, from)) = found.intact_of(bytes.len()) else { return };
-    let written = Header::of(found.sequence, kind, bytes.len(), from);
+    let written = Header::from_sender(found.sequence, kind, bytes.len(), from);
     assert_eq!(written, found, "an intact header is not one that was written");
     assert!(kind == Kind::PongToUnreadable || from != 0 || found.intact(bytes.len()) == Some(kind));
     let mut room = vec![0_u64; bytes.len().div_ceil(8)];

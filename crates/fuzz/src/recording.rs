@@ -34,7 +34,7 @@ pub(crate) fn mcap(bytes: &[u8]) {
     let part = RecordedPart { topics: vec!["/a".to_owned()], from_s: Some(1e-9), until_s: Some(3e-9) };
     for part in [RecordedPart::default(), part] {
         let Ok((recording, messages)) = played(bytes, &part) else { return };
-        let replay = Replay::of(recording, entries(&messages), &Timebase::NANOSECONDS);
+        let replay = Replay::from_entries(recording, entries(&messages), &Timebase::NANOSECONDS);
         assert!(replay.is_ok(), "a schedule of our own is refused");
     }
 }
@@ -44,7 +44,7 @@ fn played(bytes: &[u8], part: &RecordedPart) -> Result<(Recording, Vec<u8>), Rec
     const SIZES: ScanSizes = ScanSizes { read_bytes: 4096, record_bytes: 1 << 20 };
     let (read, all, mut chosen) = (Cell::new(bytes.len() as u64), SharedBytes::default(), Vec::new());
     let mut writer = Writer::new(all.clone(), part);
-    scan::scan(&mut Unpacked::of(bytes, &read)?, SIZES, &mut writer)?;
+    scan::scan(&mut Unpacked::detect(bytes, &read)?, SIZES, &mut writer)?;
     let recording = writer.within(entries(&all.0.borrow()), &mut chosen)?.finish(1.0)?;
     Ok((recording, chosen))
 }

@@ -39,7 +39,7 @@ pub(crate) fn folder(bytes: &[u8]) {
     let mut files = split(bytes);
     let (manifest, trials, audit) = (files.next().unwrap_or_default(), files.next(), files.next());
     if let Some(manifest) = read(manifest, trials, audit) {
-        let table = MetricTable::of(&manifest);
+        let table = MetricTable::from_manifest(&manifest);
         for row in table.all_rows() {
             let _ = (table.sub(row), table.load(row), table.is_rate_missed(row), table.trials(row));
         }

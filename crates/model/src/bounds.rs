@@ -47,7 +47,7 @@ pub fn said<T: Serialize + DeserializeOwned>(what: T) -> Result<T, String> {
     if text.len() > MOST_SAID_IN_ALL {
         return Err(format!("{} bytes at once (limit {MOST_SAID_IN_ALL})", text.len()));
     }
-    let elements = JsonCounts::of(&text).elements;
+    let elements = JsonCounts::count(&text).elements;
     if elements > MOST_SAID_ELEMENTS {
         return Err(format!("lists of {elements} elements (limit {MOST_SAID_ELEMENTS})"));
     }
@@ -100,7 +100,7 @@ fn cut_all(value: &mut Value, most: usize, bytes: fn(&str) -> usize) {
 
 /// First bound that a JSON text exceeds, as value and limit: longest string, all members, or all list elements.
 pub(crate) fn too_long(text: &str) -> Option<String> {
-    let JsonCounts { longest, elements, members } = JsonCounts::of(text);
+    let JsonCounts { longest, elements, members } = JsonCounts::count(text);
     if longest > MOST_TEXT_BYTES {
         return Some(format!("a text of {longest} bytes (limit {MOST_TEXT_BYTES})"));
     }
@@ -119,7 +119,7 @@ struct JsonCounts {
 }
 
 impl JsonCounts {
-    fn of(text: &str) -> Self {
+    fn count(text: &str) -> Self {
         let mut counts = Self { longest: 0, elements: 0, members: 0 };
         let (mut begin, mut is_escaped) = (None, false);
         // One entry for each open bracket: true if it is a list's.

@@ -51,7 +51,7 @@ pub struct ExpectedRows {
 
 impl ExpectedRows {
     /// Expects the rows of all trials of these payloads.
-    pub fn of(round: u32, cells: &[PayloadResult]) -> Self {
+    pub fn from_cells(round: u32, cells: &[PayloadResult]) -> Self {
         Self::of_trials(round, cells.iter().flat_map(|cell| &cell.trials))
     }
 

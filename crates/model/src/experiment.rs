@@ -256,7 +256,7 @@ with_common_fields! {
 
 impl SubExperimentFile {
     /// Entry with a transport only.
-    pub fn of(transport: &str) -> Self {
+    pub fn for_transport(transport: &str) -> Self {
         Self { transport: transport.to_owned(), ..Self::default() }
     }
 }

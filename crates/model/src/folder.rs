@@ -168,7 +168,7 @@ pub struct HostAudits {
 
 impl Audits {
     /// Audits of an environment.
-    pub fn of(environment: &Environment) -> Self {
+    pub fn from_environment(environment: &Environment) -> Self {
         let Environment { audit_before, audit_after, hosts, .. } = environment;
         let of = |host: &HostEnvironment| HostAudits {
             before: host.environment.audit_before.clone(),
@@ -325,7 +325,7 @@ impl<'a, E: Fn(&str) -> Cow<'_, str>> FolderReading<'a, E> {
         let text = checked_text(&path, contents, &escape)?;
         let manifest = parse_manifest(&text).map_err(wrong)?;
         manifest.check().map_err(wrong)?;
-        let places = ResultPlaces::of(&manifest);
+        let places = ResultPlaces::from_manifest(&manifest);
         Ok(Self { folder, escape, manifest, places })
     }
 
@@ -422,7 +422,7 @@ struct ResultPlaces {
 }
 
 impl ResultPlaces {
-    fn of(manifest: &Manifest) -> Self {
+    fn from_manifest(manifest: &Manifest) -> Self {
         let results = manifest.sub_experiments.iter().enumerate();
         let results = results.map(|(place, result)| ((result.round, result.name.clone()), place)).collect();
         let planned = manifest.plan.sub_experiments.iter();

@@ -94,7 +94,7 @@ impl FigureLimits {
     }
 
     /// Limit of an address.
-    pub fn of(&self, address: &FigureAddress) -> Option<&Limit> {
+    pub fn limit_for(&self, address: &FigureAddress) -> Option<&Limit> {
         self.rows.iter().find(|limit| limit.address == *address)
     }
 
@@ -201,7 +201,10 @@ mod tests {
         assert_eq!(limits.sub_experiments(), ["uds", "tcp"]);
         assert_eq!(limits.rows.iter().map(Limit::is_lower).collect::<Vec<_>>(), [false, false, false, true]);
         let address = &limits.rows[0].address;
-        assert_eq!((limits.of(address).map(|limit| limit.limit), address.statistic), (Some(2500.5), Statistic::P99));
+        assert_eq!(
+            (limits.limit_for(address).map(|limit| limit.limit), address.statistic),
+            (Some(2500.5), Statistic::P99)
+        );
     }
 
     #[test]

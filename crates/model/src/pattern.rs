@@ -270,7 +270,7 @@ pub fn facts(pattern: Pattern) -> &'static PatternFacts {
 
 impl LoadKind {
     /// Kind of a load.
-    pub fn of(load: &OfferedLoad) -> Self {
+    pub fn from_load(load: &OfferedLoad) -> Self {
         match load {
             OfferedLoad::Closed => LoadKind::Closed,
             OfferedLoad::Rate { .. } => LoadKind::Rate,
@@ -338,7 +338,7 @@ impl AllowedWorkload {
 
     /// True if the kind of the load is allowed, whatever its numbers.
     pub fn allows(&self, load: &OfferedLoad) -> bool {
-        self.loads.contains(&LoadKind::of(load))
+        self.loads.contains(&LoadKind::from_load(load))
     }
 }
 

@@ -341,22 +341,22 @@ mod tests {
         VerdictRow::new(&address, verdict)
     }
 
-    fn of(code: u8, verdicts: &[FigureVerdict]) -> OverallResult {
+    fn overall_result(code: u8, verdicts: &[FigureVerdict]) -> OverallResult {
         VerdictDocument::new(JudgingCommand::Compare, code, verdicts.iter().copied().map(row).collect(), 0).result
     }
 
     #[test]
     fn the_gravest_figure_names_the_result() {
         use FigureVerdict::{Equivalent, Failed, Improved, Inconclusive, Regressed, Step};
-        assert_eq!(of(exit::GOOD, &[Equivalent, Improved]), OverallResult::Passed);
-        assert_eq!(of(exit::GOOD, &[Equivalent, Inconclusive]), OverallResult::Inconclusive);
-        assert_eq!(of(exit::FINDING, &[Inconclusive, Regressed, Failed]), OverallResult::Regressed);
-        assert_eq!(of(exit::FINDING, &[Failed]), OverallResult::Failed);
-        assert_eq!(of(exit::FINDING, &[Equivalent]), OverallResult::Failed, "something else failed");
-        assert_eq!(of(exit::PARTIAL, &[Equivalent]), OverallResult::Incomplete);
-        assert_eq!(of(exit::PARTIAL, &[Regressed]), OverallResult::Regressed);
-        assert_eq!(of(exit::INTERRUPTED, &[Regressed]), OverallResult::Interrupted);
-        assert_eq!(of(exit::GOOD, &[Step]), OverallResult::Changed);
+        assert_eq!(overall_result(exit::GOOD, &[Equivalent, Improved]), OverallResult::Passed);
+        assert_eq!(overall_result(exit::GOOD, &[Equivalent, Inconclusive]), OverallResult::Inconclusive);
+        assert_eq!(overall_result(exit::FINDING, &[Inconclusive, Regressed, Failed]), OverallResult::Regressed);
+        assert_eq!(overall_result(exit::FINDING, &[Failed]), OverallResult::Failed);
+        assert_eq!(overall_result(exit::FINDING, &[Equivalent]), OverallResult::Failed, "something else failed");
+        assert_eq!(overall_result(exit::PARTIAL, &[Equivalent]), OverallResult::Incomplete);
+        assert_eq!(overall_result(exit::PARTIAL, &[Regressed]), OverallResult::Regressed);
+        assert_eq!(overall_result(exit::INTERRUPTED, &[Regressed]), OverallResult::Interrupted);
+        assert_eq!(overall_result(exit::GOOD, &[Step]), OverallResult::Changed);
     }
 
     #[test]

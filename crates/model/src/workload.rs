@@ -97,7 +97,7 @@ impl Default for Topology {
 
 impl Default for Workload {
     fn default() -> Self {
-        Self::of(Reply::Answer, closed(), Topology::default())
+        Self::new(Reply::Answer, closed(), Topology::default())
     }
 }
 
@@ -108,14 +108,14 @@ impl Reply {
 }
 
 impl Workload {
-    fn of(reply: Reply, loads: Vec<OfferedLoad>, topology: Topology) -> Self {
+    fn new(reply: Reply, loads: Vec<OfferedLoad>, topology: Topology) -> Self {
         Self { loads, reply, topology, timeout_ns: None, most_messages: None, duration_ns: None, recorded: None }
     }
 
     /// Calls of parallel clients, each offered these loads.
     pub fn calls(loads: Vec<OfferedLoad>, clients: u32, timeout_ns: u64) -> Self {
         let topology = Topology { clients, ..Topology::default() };
-        Self { timeout_ns: Some(timeout_ns), ..Self::of(Reply::Call, loads, topology) }
+        Self { timeout_ns: Some(timeout_ns), ..Self::new(Reply::Call, loads, topology) }
     }
 
     /// Calls of clients in a closed loop.
@@ -125,17 +125,17 @@ impl Workload {
 
     /// Messages of `publishers` on each of `topics`, whose arrivals are recorded.
     pub fn publications(loads: Vec<OfferedLoad>, topics: u32, publishers: u32) -> Self {
-        Self::of(Reply::Nothing, loads, Topology { topics, publishers, ..Topology::default() })
+        Self::new(Reply::Nothing, loads, Topology { topics, publishers, ..Topology::default() })
     }
 
     /// Messages up to a number or a time, of which at least one is given; arrivals are counted.
     pub fn saturating(loads: Vec<OfferedLoad>, most_messages: Option<u64>, duration_ns: Option<u64>) -> Self {
-        Self { most_messages, duration_ns, ..Self::of(Reply::Nothing, loads, Topology::default()) }
+        Self { most_messages, duration_ns, ..Self::new(Reply::Nothing, loads, Topology::default()) }
     }
 
     /// Lines of a logger.
     pub fn lines() -> Self {
-        Self::of(Reply::Lines, closed(), Topology::default())
+        Self::new(Reply::Lines, closed(), Topology::default())
     }
 
     /// This workload with the messages of a recording; each of its topics is a topic or a client.

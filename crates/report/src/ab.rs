@@ -50,9 +50,9 @@ pub struct Ab<'a> {
 /// The sides, a row per comparison, the verdicts, and notes on failures, losses and the samples.
 pub fn ab(ab: &Ab<'_>) -> Document {
     let plan = &ab.manifest.plan;
-    let metrics = MetricTable::of(ab.manifest);
+    let metrics = MetricTable::from_manifest(ab.manifest);
     let named: Vec<SubExperiment> = LETTERS.iter().zip(&plan.sub_experiments).map(named).collect();
-    let mut merged = Merged::of(ab.manifest);
+    let mut merged = Merged::from_manifest(ab.manifest);
     merged.iter_mut().zip(&named).for_each(|(side, named)| side.planned = named);
     let sides = LETTERS.iter().zip(&merged).zip(ab.plugins);
     let sides = sides.map(|((letter, side), plugin)| ((*letter).to_owned(), described(side, plugin)));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn document(manifest: &Manifest, has_intervals: bool) -> Document {
-        let pairs = Pairs::of(manifest, ["a", "b"]);
+        let pairs = Pairs::from_manifest(manifest, ["a", "b"]);
         let comparisons = judged(&pairs.figures(&Selection::default()), &QUESTION).unwrap();
         let plugins = [None, Some("/opt/new/tripmeter_uds.so")];
         let stopped = "enough for the effect";
@@ -398,7 +398,7 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
     #[test]
     fn who_was_first_is_known_and_a_failed_round_is_left_out_with_a_note() {
         let mut manifest = manifest();
-        let found = Pairs::of(&manifest, ["a", "b"]);
+        let found = Pairs::from_manifest(&manifest, ["a", "b"]);
         assert_eq!(found.pairs.len(), 16);
         assert!(found.pairs.iter().all(|pair| pair.first == (pair.round % 2) as usize), "{:?}", found.pairs);
         let failed = &mut manifest.sub_experiments[5];
@@ -406,7 +406,7 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         let (name, round) = (failed.name.clone(), failed.round);
         fixture::trial_of(&mut manifest, 8).remove(&Stream::all(), Figure::RttHalf);
         put(&mut manifest.sub_experiments[10].cells[1].trials[0], &[(Figure::Lost, 3.0)]);
-        let found = Pairs::of(&manifest, ["a", "b"]);
+        let found = Pairs::from_manifest(&manifest, ["a", "b"]);
         assert_eq!((found.pairs.len(), found.failures.len()), (16 - 2 - 1, 2));
         let text = text(&manifest);
         let letter = name.to_uppercase();
@@ -424,7 +424,7 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         manifest.sub_experiments.iter_mut().filter(|one| one.name == "a").for_each(|one| {
             one.cells[1].cut_short = Some("time cap: 1 of 2 offered loads".into());
         });
-        let found = Pairs::of(&manifest, ["a", "b"]);
+        let found = Pairs::from_manifest(&manifest, ["a", "b"]);
         assert!(found.pairs.is_empty() && found.failures.iter().all(|one| one.side == 0), "{:?}", found.failures);
         assert!(found.failures.iter().any(|one| one.why.contains("not every offered load was measured")));
     }

@@ -43,7 +43,7 @@ const BETWEEN_HOSTS: &str = "AimRT's tables between hosts have no CPU usage, so 
 /// # Source
 /// AimRT, performance test, tables of its channel and RPC back ends.
 pub fn aimrt(manifest: &Manifest) -> Document {
-    let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
+    let (subs, metrics) = (Merged::from_manifest(manifest), MetricTable::from_manifest(manifest));
     let page = AimrtPage { manifest, subs: &subs, metrics: &metrics };
     let mut blocks = Vec::new();
     for (table, legend) in [(page.channel(), CHANNEL_LEGEND), (page.calls(), RPC_LEGEND)] {
@@ -207,7 +207,7 @@ impl AimrtPage<'_> {
             let qps = self.metrics.get(*row, &Stream::all(), Figure::Completed, Statistic::Value);
             let lost = loss(self.metrics, *row, &Stream::all());
             let figures = self.figures(*row, Figure::ServiceRtt);
-            [figures, vec![Cell::of(qps.filter(|_| is_closed)), Cell::lost(&lost)], self.others(*row)].concat()
+            [figures, vec![Cell::from_rounds(qps.filter(|_| is_closed)), Cell::lost(&lost)], self.others(*row)].concat()
         };
         numbered(columns, self.rows(is_call).iter().map(cells))
     }

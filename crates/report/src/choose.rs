@@ -238,7 +238,12 @@ impl<'a> Ranking<'a> {
             None => Cell::Missing(Missing::NotMeasured),
         };
         let memory = |process: Process| {
-            Cell::of(side.metrics.get(one.row, &Stream::process(process), Figure::PeakMemory, Statistic::Value))
+            Cell::from_rounds(side.metrics.get(
+                one.row,
+                &Stream::process(process),
+                Figure::PeakMemory,
+                Statistic::Value,
+            ))
         };
         let loss = one.lost.as_deref().map(proportion::sum);
         let loss = loss.map_or(Cell::Missing(Missing::NotMeasured), |Proportion { events, of }| Cell::Share {

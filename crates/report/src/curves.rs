@@ -134,7 +134,7 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
     // Names tell sub-experiments of one folder apart, not of two folders.
     let beside = |folder: usize| all.iter().zip(lines).filter(move |(_, other)| other.0 == folder).map(|(one, _)| *one);
     let distinctions: BTreeMap<usize, Distinctions<'_>> =
-        folders.iter().map(|folder| (*folder, Distinctions::of(beside(*folder)))).collect();
+        folders.iter().map(|folder| (*folder, Distinctions::from_lines(beside(*folder)))).collect();
     // What has one name and load in several folders has one colour.
     let kind_of = |line: &LabelledLine<'a>| (line.sub.planned.name.as_str(), format!("{:?}", line.load));
     let mut kinds = BTreeMap::new();
@@ -145,7 +145,7 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
     let look_of = |place: usize, folder: usize| {
         let at = kinds[&kind_of(&all[place])];
         let folder = folders.iter().position(|known| *known == folder).unwrap_or(0);
-        if folders.len() > 1 { Look::of(at, folder) } else { look(place) }
+        if folders.len() > 1 { Look::for_line(at, folder) } else { look(place) }
     };
     let curve = |(place, line): (usize, &LineAddress)| {
         let (folder, sub, load, stream) = line.clone();
@@ -165,7 +165,7 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
 
 /// Colour, marker and dashes in turn; black is the floor's. No two of 36 lines have all of them in common.
 pub fn look(place: usize) -> Look {
-    Look { stroke: if place % 2 == 1 { Stroke::Dashed } else { Stroke::Solid }, ..Look::of(place, 0) }
+    Look { stroke: if place % 2 == 1 { Stroke::Dashed } else { Stroke::Solid }, ..Look::for_line(place, 0) }
 }
 
 /// Reasons why curves are not compared at these payloads, each with their names.
@@ -411,7 +411,7 @@ impl Curve<'_> {
     }
 
     pub fn value(&self, payload_bytes: u64, statistic: Statistic) -> Option<Value> {
-        Value::of(&self.rounds(payload_bytes, statistic)?)
+        Value::from_rounds(&self.rounds(payload_bytes, statistic)?)
     }
 
     /// True if each round has samples enough for a percentile; see [`tripmeter_analysis::MetricTable::is_bounded`].

@@ -456,7 +456,7 @@ impl Cell {
     }
 
     /// The rounds of a figure put together, with the interval over rounds, or within the only one.
-    pub fn of(rounds: Option<Rounds<'_>>) -> Self {
+    pub fn from_rounds(rounds: Option<Rounds<'_>>) -> Self {
         let Some(rounds) = rounds.filter(|rounds| !rounds.values.is_empty()) else {
             return Cell::Missing(Missing::NotMeasured);
         };

@@ -30,10 +30,11 @@ struct EcalSubExperiment<'a> {
 pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
     let several = experiments.len() > 1;
     let mark = |index: usize| if several { format!("[{}]", index + 1) } else { String::new() };
-    let metrics: Vec<MetricTable> = experiments.iter().map(|(_, manifest)| MetricTable::of(manifest)).collect();
+    let metrics: Vec<MetricTable> =
+        experiments.iter().map(|(_, manifest)| MetricTable::from_manifest(manifest)).collect();
     let all = experiments.iter().zip(&metrics).enumerate().flat_map(|(place, ((_, manifest), metrics))| {
         let subs = (0..)
-            .zip(Merged::of(manifest))
+            .zip(Merged::from_manifest(manifest))
             .filter(|(_, sub)| !sub.planned.added_as_floor && !sub.planned.is_disturbed());
         subs.map(move |(index, sub)| EcalSubExperiment { sub, plan: &manifest.plan, index, metrics, mark: mark(place) })
     });

@@ -37,7 +37,7 @@ pub enum Lead<'a> {
 
 impl<'a> Fastest<'a> {
     /// The best of a panel at a payload; `None` if nothing counts there.
-    pub fn of(panel: &'a Panel<'_>, payload: u64) -> Option<Self> {
+    pub fn find(panel: &'a Panel<'_>, payload: u64) -> Option<Self> {
         let ranking = panel.ranking(payload);
         let (first, value) = *ranking.first()?;
         let lead = match ranking.get(1) {
@@ -135,7 +135,7 @@ pub fn line(
     // Where nothing is ranked, more rounds would not help.
     let mut is_ranked = false;
     let mut at = |payload: &u64| {
-        let fastest = Fastest::of(&panel, *payload).and_then(|one| one.text(&panel));
+        let fastest = Fastest::find(&panel, *payload).and_then(|one| one.text(&panel));
         is_ranked |= fastest.is_some();
         let told: Vec<String> = fastest.into_iter().chain(panel.unranked(*payload)).collect();
         (!told.is_empty()).then(|| (*payload, told.join("; ")))

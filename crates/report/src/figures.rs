@@ -13,7 +13,7 @@ use tripmeter_stats::proportion::Proportion;
 /// one. Values are in the figure's unit. A column `folder` names the experiments if there are several.
 pub fn figures(experiments: &[(&str, &Manifest)]) -> Document {
     let tables: Vec<(&str, MetricTable)> =
-        experiments.iter().map(|(name, manifest)| (*name, MetricTable::of(manifest))).collect();
+        experiments.iter().map(|(name, manifest)| (*name, MetricTable::from_manifest(manifest))).collect();
     let has_several = tables.iter().any(|(_, metrics)| metrics.all_rows().any(|row| metrics.has_several_sizes(row)));
     let folder = (experiments.len() > 1).then(|| Column::words("folder", "folder", "").merged());
     let rows = tables.iter().flat_map(|(name, metrics)| {
@@ -29,7 +29,7 @@ fn rows(metrics: &MetricTable) -> Vec<(Option<Row>, Vec<Cell>)> {
         let (key, count) = (rounds.key, rounds.values.len());
         let unit = if key.statistic == Statistic::N { Unit::Count } else { key.figure.unit() };
         let what = [metrics.stream(key).to_string(), key.figure.id().to_owned(), key.statistic.id().to_owned()];
-        FigureLine { row: key.row, what, unit, rounds: count, value: Cell::of(Some(rounds)) }
+        FigureLine { row: key.row, what, unit, rounds: count, value: Cell::from_rounds(Some(rounds)) }
     });
     let mut lines: Vec<FigureLine> = stored.chain(metrics.all_rows().flat_map(|row| derived(metrics, row))).collect();
     // Derived figures follow stored ones.

@@ -47,7 +47,7 @@ pub fn fleet_figures(job: &FleetJob, manifest: &Manifest, selection: &Selection)
         let planned = manifest.plan.sub_experiments.iter().find(|sub| sub.name == name);
         planned.map(|sub| sub.transport.to_string()).unwrap_or_default()
     };
-    let selected = selection.select(&MetricTable::of(manifest)).into_iter();
+    let selected = selection.select(&MetricTable::from_manifest(manifest)).into_iter();
     let figure = |selected: Selected| FleetFigure {
         from: job.from.clone(),
         to: job.to.clone(),

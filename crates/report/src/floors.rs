@@ -16,7 +16,7 @@ pub struct Floors {
 
 impl Floors {
     /// The floors among `subs`, for lines that are alike.
-    pub fn of(subs: &[Merged<'_>], is_alike: fn(&SubExperiment, &SubExperiment) -> bool) -> Self {
+    pub fn from_subs(subs: &[Merged<'_>], is_alike: fn(&SubExperiment, &SubExperiment) -> bool) -> Self {
         let mut groups: Vec<Vec<u32>> = Vec::new();
         for (index, sub) in (0..).zip(subs).filter(|(_, sub)| is_floor(sub)) {
             let first = |group: &Vec<u32>| subs[group[0] as usize].planned;

@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn hosts_and_the_error_of_their_clocks_are_named_and_too_large_a_one_is_a_warning() {
         let mut manifest = fixture::manifest();
-        assert!(notes(&manifest, &MetricTable::of(&manifest)).is_empty());
+        assert!(notes(&manifest, &MetricTable::from_manifest(&manifest)).is_empty());
         let [to, name] = ["lab", "h1"].map(str::to_owned);
         let environment = Box::new(manifest.environment.clone());
         let at =
@@ -90,7 +90,7 @@ mod tests {
         fixture::result(&mut manifest, "tcp", 1, &[(64, 10_000.0)]);
         fixture::put(fixture::trial_of(&mut manifest, 0), &[(Figure::ClockError, 4757.0)]);
         let texts = |manifest: &Manifest| -> Vec<String> {
-            notes(manifest, &MetricTable::of(manifest)).into_iter().map(|note| note.text).collect()
+            notes(manifest, &MetricTable::from_manifest(manifest)).into_iter().map(|note| note.text).collect()
         };
         assert_eq!(
             texts(&manifest),

@@ -26,7 +26,7 @@ const MEAN_HELP: &str = "mean of rtt_half, half of a round trip; of several roun
 /// # Source
 /// iceoryx 2.0.3, `iceoryx_examples/iceperf/iceperf_leader.cpp`, `doMeasurement`.
 pub fn iceperf(manifest: &Manifest) -> Document {
-    let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
+    let (subs, metrics) = (Merged::from_manifest(manifest), MetricTable::from_manifest(manifest));
     let asked = (0..).zip(&subs).filter(|(_, sub)| !sub.planned.added_as_floor && !sub.planned.is_disturbed());
     let (measured, others): (Vec<_>, Vec<_>) = asked.partition(|(_, sub)| sub.planned.workload.is_round_trips());
     let mut blocks: Vec<Block> =

@@ -42,7 +42,7 @@ fn factors(sub: &SubExperiment) -> String {
 }
 
 impl<'a> Distinctions<'a> {
-    pub fn of(lines: impl IntoIterator<Item = LabelledLine<'a>>) -> Self {
+    pub fn from_lines(lines: impl IntoIterator<Item = LabelledLine<'a>>) -> Self {
         let mut found = Self { words: Default::default(), loads: HashSet::new(), names: HashMap::new() };
         for LabelledLine { sub, load } in lines {
             for (words, of) in found.words.iter_mut().zip(FACTORS) {

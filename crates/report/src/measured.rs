@@ -22,7 +22,13 @@ pub struct MeasuredSide<'a> {
 impl<'a> MeasuredSide<'a> {
     pub fn new(results: &NamedResults<'a>) -> Self {
         let NamedResults { name, manifest } = *results;
-        Self { name, manifest, subs: Merged::of(manifest), metrics: MetricTable::of(manifest), pairs: None }
+        Self {
+            name,
+            manifest,
+            subs: Merged::from_manifest(manifest),
+            metrics: MetricTable::from_manifest(manifest),
+            pairs: None,
+        }
     }
 
     /// Its sub-experiments without those that an instrument disturbs, which have no figures here.
@@ -34,7 +40,7 @@ impl<'a> MeasuredSide<'a> {
     pub fn judged(results: &NamedResults<'a>, asked: Option<&AskedPairs>) -> Self {
         let side = Self::new(results);
         let asked = || asked.cloned().unwrap_or_default();
-        let pairs = side.is_of_pairs().then(|| JudgedPairs::of(side.manifest, &asked()));
+        let pairs = side.is_of_pairs().then(|| JudgedPairs::from_manifest(side.manifest, &asked()));
         Self { pairs, ..side }
     }
 

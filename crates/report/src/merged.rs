@@ -37,7 +37,7 @@ impl Disqualified {
 
 impl<'a> Merged<'a> {
     /// Every sub-experiment, in the order of the plan.
-    pub fn of(manifest: &'a Manifest) -> Vec<Self> {
+    pub fn from_manifest(manifest: &'a Manifest) -> Vec<Self> {
         let plan = &manifest.plan;
         let mut results: HashMap<&str, Vec<&SubExperimentResult>> = HashMap::new();
         for result in &manifest.sub_experiments {

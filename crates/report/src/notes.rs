@@ -310,7 +310,7 @@ mod tests {
         (result.status, result.error) = (RunStatus::Failed, Some("the follower ended".to_owned()));
         let cell = &mut result.cells[0];
         (cell.cut_short, cell.samples, cell.samples_planned) = (Some("the follower ended".into()), 37, 200);
-        let subs = Merged::of(&manifest);
+        let subs = Merged::from_manifest(&manifest);
         let failed = "FAILED: uds, round 1: the follower ended; 64 was cut off after 37 of 200 samples; no figures for 128, 256, \
              2k";
         assert_eq!(unfinished(&subs[0]), [failed, "NOT RUN: uds, rounds 2 to 200 (199 of 200)"]);

@@ -54,8 +54,8 @@ pub struct JudgedPairs {
 
 impl JudgedPairs {
     /// All figures that were asked for, judged together.
-    pub fn of(manifest: &Manifest, asked: &AskedPairs) -> Self {
-        let pairs = Pairs::of(manifest, SIDES);
+    pub fn from_manifest(manifest: &Manifest, asked: &AskedPairs) -> Self {
+        let pairs = Pairs::from_manifest(manifest, SIDES);
         let paired = pairs.figures(&asked.selection);
         let figures = judged(&paired, &asked.question).unwrap_or_default();
         let not_compared = paired.iter().filter(|one| !one.has_ratios()).count();

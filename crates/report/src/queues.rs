@@ -55,7 +55,7 @@ pub fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
 
 /// Note on queues of a transport that were given less than others or than usual, if there are any.
 pub fn small_queues(manifest: &Manifest, transport: &str) -> Option<String> {
-    let subs = Merged::of(manifest);
+    let subs = Merged::from_manifest(manifest);
     let mut of_transport = subs.iter().filter(|sub| sub.planned.transport.to_string() == transport);
     of_transport.find_map(|sub| sub.results.iter().find_map(|result| small(sub.planned, &result.queues)))
 }
@@ -115,7 +115,8 @@ mod tests {
                 .iter()
                 .map(|&(side, kind, capacity, count)| KernelQueues { side, kind, capacity, count })
                 .collect();
-            let notes: Vec<String> = notes(&Merged::of(&manifest)).into_iter().map(|note| note.text).collect();
+            let notes: Vec<String> =
+                notes(&Merged::from_manifest(&manifest)).into_iter().map(|note| note.text).collect();
             // `explain` has the same, by transport.
             let transport = manifest.plan.sub_experiments[0].transport.to_string();
             let explained = small_queues(&manifest, &transport).map(|what| format!("one: {what}"));

@@ -23,7 +23,7 @@ use tripmeter_model::pattern::PATTERNS;
 pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     let side = MeasuredSide::new(&NamedResults { name: "", manifest });
     let (subs, metrics) = (&side.subs, &side.metrics);
-    let floors = Floors::of(subs, is_alike);
+    let floors = Floors::from_subs(subs, is_alike);
     let page = ScreenPage { manifest, subs, metrics, floors };
     let (mut blocks, mut of_trials, mut stars) = (Vec::new(), Vec::new(), BTreeSet::new());
     for kind in &TABLES {

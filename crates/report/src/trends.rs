@@ -99,7 +99,7 @@ fn chart(input: &Trends<'_>, group: &[&HistorySeries]) -> Chart {
         ..Line::default()
     };
     let limit = |series: &&HistorySeries| {
-        let at = factor * input.limits?.of(&series.address)?.limit;
+        let at = factor * input.limits?.limit_for(&series.address)?.limit;
         let look = Look { color: Some(VERMILLION), marker: Marker::None, stroke: Stroke::Dashed, strong: false };
         let ends = vec![(0.0, at), (count.saturating_sub(1) as f64, at)];
         Some(Line { name: format!("limit of {}", series.address.size()), points: ends, look, ..Line::default() })

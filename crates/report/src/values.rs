@@ -37,7 +37,7 @@ impl Value {
     }
 
     /// Median of the rounds of a figure.
-    pub fn of(rounds: &Rounds<'_>) -> Option<Self> {
+    pub fn from_rounds(rounds: &Rounds<'_>) -> Option<Self> {
         Self::over(rounds.values, rounds.within.first().copied().flatten(), rounds.errors())
     }
 

@@ -202,7 +202,7 @@ fn whole_step(values: &[f64], found: &[usize], max_p: f64) -> Option<usize> {
         }
     }
     let (_, index, (from, to)) = best?;
-    (StudentTest::of(&values[from..index], &values[index..to]).p <= max_p).then_some(index)
+    (StudentTest::new(&values[from..index], &values[index..to]).p <= max_p).then_some(index)
 }
 
 /// Best place to split values, and its quality: the largest energy distance, times n m / (n + m), of the n values
@@ -276,7 +276,7 @@ fn local_step(values: &[f64], places: &[usize], options: &StepOptions) -> Option
     let tested = of_length
         .into_iter()
         .flatten()
-        .map(|(_, [from, at, to])| (StudentTest::of(&values[from..at], &values[at..to]).p, at));
+        .map(|(_, [from, at, to])| (StudentTest::new(&values[from..at], &values[at..to]).p, at));
     let (p, at) = tested.min_by(|one, other| one.0.total_cmp(&other.0))?;
     (p <= options.max_local_p).then_some(at)
 }
@@ -308,7 +308,7 @@ fn judge(points: &mut [ChangePoint], at: usize, values: &[f64]) {
     let from = at.checked_sub(1).map_or(0, |before| points[before].index);
     let to = points.get(at + 1).map_or(values.len(), |after| after.index);
     let point = &mut points[at];
-    let found = StudentTest::of(&values[from..point.index], &values[point.index..to]);
+    let found = StudentTest::new(&values[from..point.index], &values[point.index..to]);
     (point.before, point.after, point.p) = (found.before, found.after, found.p);
 }
 
@@ -319,7 +319,7 @@ struct StudentTest {
 }
 
 impl StudentTest {
-    fn of(before: &[f64], after: &[f64]) -> Self {
+    fn new(before: &[f64], after: &[f64]) -> Self {
         let ((n, mean, variance), (m, other_mean, other_variance)) = (moments(before), moments(after));
         let freedom = n + m - 2.0;
         let pooled = ((n - 1.0) * variance + (m - 1.0) * other_variance) / freedom;

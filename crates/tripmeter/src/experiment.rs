@@ -297,7 +297,8 @@ fn written(args: &ExperimentArgs) -> Result<(Experiment, String), CliError> {
         Written::File(file) => Ok((read(file)?, file.display().to_string())),
         Written::Preset(name) => Ok((embedded::preset_experiment(name)?, name.clone())),
         Written::Flags if args.transports.is_empty() => {
-            let experiment = Experiment { sub_experiments: vec![SubExperimentFile::of("*")], ..Experiment::default() };
+            let experiment =
+                Experiment { sub_experiments: vec![SubExperimentFile::for_transport("*")], ..Experiment::default() };
             Ok((experiment, "flags".to_owned()))
         }
         Written::Flags => Ok((Experiment::default(), "flags".to_owned())),
@@ -355,7 +356,7 @@ fn choose(experiment: &mut Experiment, transports: &[String], registry: &Registr
         };
         let kept: Vec<_> = written.iter().filter(is_wanted).cloned().collect();
         if kept.is_empty() {
-            experiment.sub_experiments.push(SubExperimentFile::of(transport));
+            experiment.sub_experiments.push(SubExperimentFile::for_transport(transport));
         }
         experiment.sub_experiments.extend(kept);
     }

@@ -109,7 +109,7 @@ impl RunSeries<'_> {
             output::say(&format!("run {index} of {}{}", self.of.number, self.left(index)));
         }
         let begin = Instant::now();
-        let shown = ProgressView::of(self.of.quiet, false);
+        let shown = ProgressView::from_flags(self.of.quiet, false);
         let output = OutputFolder::Within(self.folder.clone(), name(index) + UNFINISHED);
         let (manifest, measured) = self.of.prepared.run_into(output, Followers::Local, shown)?;
         if manifest.status == RunStatus::Interrupted {

@@ -60,7 +60,7 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     let (manifest, folder) = prepared.run_into(
         output.folder.as_deref().into(),
         followers.clone(),
-        ProgressView::of(output.quiet, asked.is_live),
+        ProgressView::from_flags(output.quiet, asked.is_live),
     )?;
     finish(&prepared, &manifest, &folder, output, asked.shown)
 }
@@ -257,7 +257,7 @@ impl Prepared {
 
     /// Runs the plan, with progress unless `quiet`; into a dated folder if `output` is `None`.
     pub fn run(&self, output: Option<&Path>, followers: Followers, quiet: bool) -> Result<Manifest, CliError> {
-        self.run_into(output.into(), followers, ProgressView::of(quiet, false)).map(|(manifest, _)| manifest)
+        self.run_into(output.into(), followers, ProgressView::from_flags(quiet, false)).map(|(manifest, _)| manifest)
     }
 
     /// Runs the plan; also returns the results folder.

@@ -46,7 +46,7 @@ pub enum ProgressView {
 }
 
 impl ProgressView {
-    pub fn of(quiet: bool, live: bool) -> Self {
+    pub fn from_flags(quiet: bool, live: bool) -> Self {
         match (quiet, live) {
             (true, _) => ProgressView::Quiet,
             (_, true) => ProgressView::Live,

@@ -149,7 +149,7 @@ fn scanned(
     let opened = tripmeter_model::file::open(file)?;
     let mut source = HashedReader { inner: bar.wrap_read(opened), hash: Sha256::new(), bytes: &read, stop };
     let scan = |source: &mut HashedReader<'_, _>, writer: &mut Writer<_>| {
-        let mut unpacked = Unpacked::of(BufReader::with_capacity(1 << 16, source), &read)?;
+        let mut unpacked = Unpacked::detect(BufReader::with_capacity(1 << 16, source), &read)?;
         let sizes = ScanSizes::of_file(bytes.filter(|_| !unpacked.is_packed()));
         scan::scan(&mut unpacked, sizes, writer)
     };

@@ -69,8 +69,8 @@ fn shapes(file: &Path, result: &SubExperimentResult, options: Options) -> Result
                 payload: payload_bytes.to_string(),
                 figure,
                 quantiles_us: [us(Statistic::P50), us(Statistic::P99)],
-                counts: Histogram::of(samples, options.log),
-                points: SampleSeries::of(samples, options.log),
+                counts: Histogram::from_samples(samples, options.log),
+                points: SampleSeries::from_samples(samples, options.log),
             });
         }
         samples.clear();
@@ -135,7 +135,7 @@ fn first_trial(place: usize, file: &Path, result: &SubExperimentResult) -> Resul
     }
     rows.check_end(|trial| trial == number)?;
     expected.check(file)?;
-    let points = SampleSeries::of(&samples, true);
+    let points = SampleSeries::from_samples(&samples, true);
     let (sub_experiment, payload_bytes) = (result.name.clone(), cell.payload_bytes);
     let stream = stream.and_then(|stream| stream.parse().ok()).unwrap_or_default();
     let round = result.round;

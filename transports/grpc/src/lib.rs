@@ -137,7 +137,7 @@ impl Node for GrpcNode {
         // A leader that only publishes receives nothing.
         let callback = options.callback.filter(|_| self.background.is_none());
         let driver = match (&self.background, callback) {
-            (Some(runtime), _) => Driver::of(runtime.clone(), polls),
+            (Some(runtime), _) => Driver::with_runtime(runtime.clone(), polls),
             (None, Some(_)) => Driver::running()?,
             (None, None) => Driver::new(polls)?,
         };

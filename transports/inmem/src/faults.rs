@@ -71,7 +71,7 @@ impl FaultsAt {
     }
 
     /// Faults of a direction between the leader and one follower, or one publisher and the follower.
-    pub(crate) fn of(&self, direction: usize, follower: usize) -> Faults {
+    pub(crate) fn faults_for(&self, direction: usize, follower: usize) -> Faults {
         match self.only {
             Some(only) if only as usize != follower => Faults::default(),
             _ => self.directions[direction].clone(),

@@ -75,7 +75,7 @@ impl Shared {
     fn sources(&self, role: Role, follower: usize) -> Vec<(Stage, Receiver)> {
         let direction = 1 - direction_of(role);
         let source = |from: &Arc<Direction>, index, at| {
-            (Stage::new(self.faults.of(direction, at)), Receiver::new(from.clone(), index))
+            (Stage::new(self.faults.faults_for(direction, at)), Receiver::new(from.clone(), index))
         };
         match role {
             Role::Leader => self.back.iter().enumerate().map(|(at, back)| source(back, 0, at)).collect(),
@@ -280,7 +280,7 @@ impl QueueLink {
         }
         let (delivery, sender, intake, payload_bytes, sent) = (None, None, None, 0, 0);
         let publisher = if role == Role::Leader && options.has_publishers() { index as usize } else { 0 };
-        let faults = sent_by.of(direction_of(role), follower.max(publisher));
+        let faults = sent_by.faults_for(direction_of(role), follower.max(publisher));
         let publishers = options.publisher_count.max(1) as usize;
         Ok(Self {
             entry,

@@ -54,7 +54,7 @@ impl System for Shm {
     }
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
-        let sizes = Sizes::of(options)?;
+        let sizes = Sizes::from_options(options)?;
         let links = u64::from(options.link_count.max(1));
         let free_bytes = free_bytes()?;
         let largest = Geometry::largest_payload(free_bytes / links, sizes.depth, sizes.directions, sizes.followers);
@@ -81,7 +81,7 @@ impl System for Shm {
         if options.wait == Wait::Callback {
             return Err(Error::new(Status::Invalid, "system 'shm' cannot wait by callback; take poll or block"));
         }
-        let sizes = Sizes::of(options)?;
+        let sizes = Sizes::from_options(options)?;
         Ok(ShmNode { geometry: sizes.geometry(options.max_payload_bytes)?, options: options.clone() })
     }
 }
@@ -93,7 +93,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(options: &NodeOptions) -> Result<Self> {
+    fn from_options(options: &NodeOptions) -> Result<Self> {
         let followers = u64::from(options.follower_count.max(1));
         if followers > MOST_FOLLOWERS {
             let text =

@@ -37,13 +37,13 @@ impl System for Tracing {
     }
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
-        Settings::of(options)?;
+        Settings::from_options(options)?;
         Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes: 0, unauthorized_peers: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<TracingNode> {
         os::check_payload(options, MOST_PAYLOAD_BYTES)?;
-        Ok(TracingNode { options: options.clone(), settings: Settings::of(options)? })
+        Ok(TracingNode { options: options.clone(), settings: Settings::from_options(options)? })
     }
 }
 

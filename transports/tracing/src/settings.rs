@@ -68,7 +68,7 @@ pub(crate) fn description() -> Description {
 }
 
 impl Settings {
-    pub(crate) fn of(options: &NodeOptions) -> Result<Self> {
+    pub(crate) fn from_options(options: &NodeOptions) -> Result<Self> {
         os::check(&description(), options)?;
         if options.role != Role::Leader {
             return Err(Error::new(Status::Invalid, "a logger has no follower".to_owned()));

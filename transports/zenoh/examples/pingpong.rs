@@ -94,7 +94,7 @@ enum Payload {
 }
 
 impl Payload {
-    fn of(options: &Options) -> Result<Self> {
+    fn from_options(options: &Options) -> Result<Self> {
         if options.over != "shm" {
             return Ok(Payload::Same(vec![1; options.payload].into()));
         }
@@ -137,7 +137,7 @@ impl Ends {
             std::thread::sleep(Duration::from_millis(1));
         }
         let room = options.joins.then(|| Vec::with_capacity(options.payload));
-        Ok(Self { publisher, subscriber, payload: Payload::of(options)?, room })
+        Ok(Self { publisher, subscriber, payload: Payload::from_options(options)?, room })
     }
 
     fn send(&self, sequence: u64) -> Result<()> {

@@ -93,7 +93,7 @@ fn quiet(cpus: &[usize]) -> Activity {
     Activity { duration_ns: 1_000_000_000, cpus: cpus.iter().map(cpu).collect(), ..Activity::default() }
 }
 
-fn of<'a>(findings: &'a [Finding], check: &str) -> &'a Finding {
+fn find<'a>(findings: &'a [Finding], check: &str) -> &'a Finding {
     findings.iter().find(|finding| finding.check == check).expect("there is a finding of every check")
 }
 
@@ -133,14 +133,14 @@ fn findings_of_a_laptop_say_what_is_wrong_and_how_to_fix_it() {
         ("clock-source", Level::Info, "kernel tsc, ours tsc", ""),
         ("clock-cost", Level::Info, "20.0 ns", ""),
     ] {
-        let finding = of(&findings, check);
+        let finding = find(&findings, check);
         assert_eq!((finding.level, finding.value.as_str(), finding.visible), (level, value, true), "{check}");
         let given = finding.fix.as_deref().unwrap_or_default();
         assert!(given.contains(fix) && given.is_empty() == fix.is_empty(), "{check}: {given}");
     }
     // A control group without a limit does not report throttling.
     for check in ["cgroup-throttling", "load", "pressure", "page-faults", "limit-shared-memory"] {
-        assert!(!of(&findings, check).visible, "{check}");
+        assert!(!find(&findings, check).visible, "{check}");
     }
 }
 
@@ -172,7 +172,7 @@ fn fixes_that_this_machine_cannot_follow_are_not_advised() {
     const OFFERED_0: &str = "sys/devices/system/cpu/cpu0/cpufreq/scaling_available_governors";
     let fix = |changed: &[(&'static str, &'static str)], cpus: &[usize], check: &str| {
         let findings = audited(&laptop(changed), cpus, &quiet(cpus));
-        of(&findings, check).fix.clone().unwrap_or_default()
+        find(&findings, check).fix.clone().unwrap_or_default()
     };
     // The kernel needs a CPU that is not isolated, and the tick of the boot CPU.
     assert_eq!(fix(&[(ONLINE, "0-3")], &[2, 3], "isolation"), "boot with isolcpus=2-3 nohz_full=2-3 rcu_nocbs=2-3");
@@ -204,7 +204,7 @@ fn a_sibling_that_cannot_be_taken_offline_is_not_to_be() {
     const SIBLINGS_2: (&str, &str) = ("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", "0,2\n");
     const SIBLINGS_3: (&str, &str) = ("sys/devices/system/cpu/cpu3/topology/thread_siblings_list", "1,3\n");
     let findings = audited(&laptop(&[SIBLINGS_2, SIBLINGS_3]), &[2, 3], &quiet(&[2, 3]));
-    let fix = of(&findings, "smt-siblings").fix.clone().unwrap_or_default();
+    let fix = find(&findings, "smt-siblings").fix.clone().unwrap_or_default();
     assert!(!fix.contains("cpu0/online") && fix.contains("keep them idle"), "{fix}");
 }
 
@@ -219,12 +219,12 @@ fn a_virtual_machine_shows_nothing_of_its_host() {
     let mut files: Vec<(&str, &str)> = LAPTOP.iter().map(changed).collect();
     files.push(("proc/stat", "cpu  50 0 40 900 3 0 2 0 0 0\n"));
     let findings = audited(&files, &[0, 1], &quiet(&[0, 1]));
-    assert!(!of(&findings, "steal").visible, "{:?}", of(&findings, "steal"));
+    assert!(!find(&findings, "steal").visible, "{:?}", find(&findings, "steal"));
     files.retain(|(name, _)| *name != "proc/stat");
     files.push(("proc/stat", "cpu  50 0 40 900 3 0 2 7 0 0\n"));
-    assert!(of(&audited(&files, &[0, 1], &quiet(&[0, 1])), "steal").visible);
+    assert!(find(&audited(&files, &[0, 1], &quiet(&[0, 1])), "steal").visible);
     for check in ["smt-siblings", "numa"] {
-        let finding = of(&findings, check);
+        let finding = find(&findings, check);
         assert!(!finding.visible && finding.value.contains("a virtual machine does not show"), "{finding:?}");
     }
 }
@@ -238,7 +238,7 @@ fn limits_do_not_hold_for_capabilities_but_in_a_user_namespace() {
         let files: Vec<_> = kept.chain([("proc/self/status", status.as_str())]).chain(users).collect();
         let findings = audited(&files, &[0, 1], &quiet(&[0, 1]));
         ["limit-memlock", "limit-rtprio"].map(|check| {
-            let finding = of(&findings, check);
+            let finding = find(&findings, check);
             assert_eq!(finding.fix.is_none(), finding.value.starts_with("unlimited"), "{finding:?}");
             finding.value.clone()
         })
@@ -257,7 +257,7 @@ fn nonsense_is_not_visible_either() {
     let nonsense: Vec<(&str, &str)> = LAPTOP.iter().map(|(name, _)| (*name, "\u{0}what? -1 ::: [\n")).collect();
     let findings = audited(&nonsense, &[0, 1], &quiet(&[0, 1]));
     for check in ["smt-siblings", "c-states", "isolation", "numa", "affinity", "scheduling-policy", "limit-memlock"] {
-        assert!(!of(&findings, check).visible, "{:?}", of(&findings, check));
+        assert!(!find(&findings, check).visible, "{:?}", find(&findings, check));
     }
 }
 
@@ -266,7 +266,7 @@ fn cpus_of_one_core_or_of_two_nodes_are_warned_of() {
     let mut files = LAPTOP.to_vec();
     files.push(("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", "0,2\n"));
     let findings = audited(&files, &[0, 2], &quiet(&[0, 2]));
-    let finding = of(&findings, "smt-siblings");
+    let finding = find(&findings, "smt-siblings");
     assert_eq!((finding.level, finding.value.as_str()), (Level::Warn, "CPUs 0,2 share a core"));
     files.retain(|(name, _)| !name.contains("/node0/"));
     files.extend([
@@ -274,9 +274,9 @@ fn cpus_of_one_core_or_of_two_nodes_are_warned_of() {
         ("sys/devices/system/node/node1/cpulist", "2-3\n"),
         ("proc/sys/kernel/numa_balancing", "1\n"),
     ]);
-    let finding = of(&audited(&files, &[0, 2], &quiet(&[0, 2])), "numa").clone();
+    let finding = find(&audited(&files, &[0, 2], &quiet(&[0, 2])), "numa").clone();
     assert_eq!((finding.level, finding.value.as_str()), (Level::Warn, "node0, node1 of 2 nodes; balancing on"));
-    let finding = of(&audited(&files, &[0, 1], &quiet(&[0, 1])), "numa").clone();
+    let finding = find(&audited(&files, &[0, 1], &quiet(&[0, 1])), "numa").clone();
     assert_eq!((finding.level, finding.fix.is_some()), (Level::Info, true));
 }
 
@@ -290,7 +290,7 @@ fn what_happened_meanwhile_warns_and_fails_by_its_share() {
         change(&mut activity);
         audited(LAPTOP, &[0, 1], &activity)
     };
-    let level = |check: &str, change: &dyn Fn(&mut Activity)| of(&happened(change), check).level;
+    let level = |check: &str, change: &dyn Fn(&mut Activity)| find(&happened(change), check).level;
     for check in ["steal", "pressure", "interrupts", "load", "smt-siblings", "thermal-throttling"] {
         assert_eq!(level(check, &|_| ()), Level::Info, "{check}");
     }
@@ -311,7 +311,7 @@ fn what_happened_meanwhile_warns_and_fails_by_its_share() {
     let throttled = |periods| {
         let mut activity = quiet(&[0, 1]);
         activity.throttled = Some(Throttled { periods, time_ns: periods * 1_000_000 });
-        of(&audited(&files, &[0, 1], &activity), "cgroup-throttling").clone()
+        find(&audited(&files, &[0, 1], &activity), "cgroup-throttling").clone()
     };
     assert_eq!(throttled(0).value, "not throttled; quota of 1.50 CPUs (/sys/fs/cgroup)");
     assert_eq!((throttled(0).level, throttled(9).level), (Level::Warn, Level::Fail));
@@ -334,7 +334,7 @@ fn a_quota_is_a_warning_without_a_second_reading() {
             loads: &[],
             by_hand: false,
         };
-        of(&findings(&observed), "cgroup-throttling").clone()
+        find(&findings(&observed), "cgroup-throttling").clone()
     };
     // Without a second reading, and with two that lack the counters.
     for activity in [None, Some(&quiet(&[0, 1]))] {
@@ -376,19 +376,19 @@ fn processes_that_left_their_cpus_or_were_disturbed_are_named() {
     };
     let good = audited(&[process("leader of uds", &[0], 10, 0), process("follower of uds", &[1], 0, 0)]);
     for check in ["affinity", "context-switches", "page-faults"] {
-        assert_eq!(of(&good, check).level, Level::Info, "{check}");
+        assert_eq!(find(&good, check).level, Level::Info, "{check}");
     }
     let bad = audited(&[process("leader of uds", &[0], 400, 3), process("follower of uds", &[0, 1, 2], 0, 0)]);
-    assert_eq!(of(&bad, "affinity").level, Level::Fail);
-    assert_eq!(of(&bad, "affinity").value, "follower of uds could run on CPUs 0-2");
+    assert_eq!(find(&bad, "affinity").level, Level::Fail);
+    assert_eq!(find(&bad, "affinity").value, "follower of uds could run on CPUs 0-2");
     // Another host may report any number.
     let most = process("follower of uds", &[1], u64::MAX, u64::MAX);
-    assert_eq!(of(&audited(&[most.clone(), most]), "page-faults").level, Level::Warn);
+    assert_eq!(find(&audited(&[most.clone(), most]), "page-faults").level, Level::Warn);
     let planned = |cpus: &[usize], own: Option<usize>| ProcessActivity {
         planned_cpus: own.map(|cpu| vec![cpu]),
         ..process("leader of uds", cpus, 0, 0)
     };
-    let of_leader = |leader: ProcessActivity| of(&audited(&[leader]), "affinity").clone();
+    let of_leader = |leader: ProcessActivity| find(&audited(&[leader]), "affinity").clone();
     let left = of_leader(planned(&[0, 1], Some(0)));
     assert_eq!((left.level, left.value.as_str()), (Level::Fail, "leader of uds could run on CPUs 0-1, not 0"));
     assert_eq!(of_leader(planned(&[0], Some(0))).level, Level::Info);
@@ -397,14 +397,14 @@ fn processes_that_left_their_cpus_or_were_disturbed_are_named() {
     assert!(free.value.ends_with("; the kernel could move leader of uds"), "{}", free.value);
     let switches = "400 involuntary, 0 voluntary; most: leader of uds, 200 involuntary per second";
     assert_eq!(
-        (of(&bad, "context-switches").level, of(&bad, "context-switches").value.as_str()),
+        (find(&bad, "context-switches").level, find(&bad, "context-switches").value.as_str()),
         (Level::Warn, switches)
     );
-    assert_eq!(of(&bad, "page-faults").level, Level::Warn);
+    assert_eq!(find(&bad, "page-faults").level, Level::Warn);
     let policies = |leader: &str, follower: &str| {
         let with =
             |who: &str, policy: &str| ProcessActivity { policy: Some(policy.to_owned()), ..process(who, &[0], 0, 0) };
-        of(&audited(&[with("leader of uds", leader), with("follower of uds", follower)]), "scheduling-policy").clone()
+        find(&audited(&[with("leader of uds", leader), with("follower of uds", follower)]), "scheduling-policy").clone()
     };
     let in_real_time = policies("fifo, priority 17", "fifo, priority 17");
     assert!(in_real_time.value.ends_with("; leader of uds: fifo, priority 17"), "{}", in_real_time.value);
@@ -440,7 +440,7 @@ fn hiccups_count_by_their_longest_and_their_sum() {
             loads: &[],
             by_hand: false,
         };
-        of(&findings(&observed), "hiccups").level
+        find(&findings(&observed), "hiccups").level
     };
     assert_eq!(hiccups(900_000, 9_000_000), Level::Info);
     assert_eq!(hiccups(1_100_000, 9_000_000), Level::Warn);
@@ -464,7 +464,7 @@ fn this_machine_can_be_audited() {
     let clock = (&calibration.info(), &calibration.timebase);
     let later = after(&Root::machine(), &cpus, clock, &begin, &own, true, true);
     assert!(!later.findings.iter().any(|finding| finding.check == "hiccups"));
-    assert!(!of(&later.findings, "load").visible);
+    assert!(!find(&later.findings, "load").visible);
 }
 
 #[test]
@@ -482,7 +482,7 @@ fn without_a_spin_no_difference_is_visible_and_the_rest_is() {
     let mut files = LAPTOP.to_vec();
     files.push(("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", "0,2\n"));
     let (_folder, root) = tree(&files);
-    assert_eq!(of(&before(&root, &[0, 2], &Calibration::new(), None).findings, "smt-siblings").level, Level::Warn);
+    assert_eq!(find(&before(&root, &[0, 2], &Calibration::new(), None).findings, "smt-siblings").level, Level::Warn);
     let names: Vec<&str> = audit.findings.iter().map(|one| one.check.as_str()).collect();
     assert_eq!(names, checks().map(|check| check.name).filter(|name| *name != "hiccups").collect::<Vec<_>>());
 }

@@ -39,7 +39,7 @@ pub struct Discarded {
 
 impl Discarded {
     /// Finds the files of a sub-experiment, which must exist.
-    pub fn of(folder: &FolderHandle, name: &str) -> io::Result<Self> {
+    pub fn find(folder: &FolderHandle, name: &str) -> io::Result<Self> {
         let histograms = folder.inside(HISTOGRAMS).ok().map(|folder| (folder, format!("{name}.hlog")));
         let mut files = Vec::new();
         for (folder, name) in [(folder.clone(), file_name(name))].into_iter().chain(histograms) {
@@ -99,7 +99,7 @@ mod tests {
         let mut file = create(&path).unwrap();
         create(&folder.path().join("measurements_y_x.csv")).unwrap();
         writeln!(file, "Sample,head").unwrap();
-        let mut discarded = Discarded::of(&FolderHandle::open(folder.path()).unwrap(), "x").unwrap();
+        let mut discarded = Discarded::find(&FolderHandle::open(folder.path()).unwrap(), "x").unwrap();
         assert_eq!(discarded.files.len(), 1);
         let told = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         for (payload, attempts) in [("one", 2), ("two", 3)] {
@@ -122,7 +122,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [path, private] = ["measurements_x.csv", "private"].map(|name| folder.path().join(name));
         create(&path).unwrap();
-        let discarded = Discarded::of(&FolderHandle::open(folder.path()).unwrap(), "x").unwrap();
+        let discarded = Discarded::find(&FolderHandle::open(folder.path()).unwrap(), "x").unwrap();
         fs::write(&private, "private").unwrap();
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(&private, &path).unwrap();

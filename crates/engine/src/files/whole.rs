@@ -21,7 +21,7 @@ const PARQUET_MAGIC: [u8; 4] = *b"PAR1";
 
 /// Checks that `samples/<name>.csv` has all rows that the figures need, undamaged.
 pub fn check_samples(folder: &Path, name: &str, round: u32, kept: &[PayloadResult]) -> Result<(), FileError> {
-    let mut expected = ExpectedRows::of(round, kept);
+    let mut expected = ExpectedRows::from_cells(round, kept);
     if expected.are_there() {
         return Ok(());
     }

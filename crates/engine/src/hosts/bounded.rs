@@ -51,7 +51,7 @@ struct LastLines {
 }
 
 impl ErrorLines {
-    pub fn of(errors: impl Read + Send + 'static) -> Self {
+    pub fn read(errors: impl Read + Send + 'static) -> Self {
         let (kept, (sender, end)) = (Arc::<Mutex<LastLines>>::default(), channel());
         let lines = kept.clone();
         std::thread::spawn(move || {
@@ -110,7 +110,7 @@ pub(super) fn run(command: &mut Command, input: Option<File>, time: Duration) ->
     let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
         unreachable!("both are pipes");
     };
-    let (errors, (sender, said)) = (ErrorLines::of(errors), channel());
+    let (errors, (sender, said)) = (ErrorLines::read(errors), channel());
     std::thread::spawn(move || {
         let (mut output, mut text) = (output, Vec::new());
         let taken = output.by_ref().take(MOST_OUTPUT_BYTES).read_to_end(&mut text);
@@ -193,7 +193,7 @@ mod tests {
     fn a_flood_of_lines_leaves_the_last_error_of_ours_and_else_the_last_line() {
         let flood = |end: &str| {
             let (reader, mut writer) = std::io::pipe().unwrap();
-            let lines = ErrorLines::of(reader);
+            let lines = ErrorLines::read(reader);
             for _ in 0..100_000 {
                 writer.write_all(b"noise\n").unwrap();
             }
@@ -207,7 +207,7 @@ mod tests {
         let flooded = flood(&format!("{jump}stdio forwarding failed\nConnection closed by UNKNOWN port 65535\n"));
         assert_eq!(flooded.as_deref(), Some(jump.trim()));
         let (reader, _open) = std::io::pipe().unwrap();
-        assert_eq!(ErrorLines::of(reader).last(SHORT), None, "it does not end");
+        assert_eq!(ErrorLines::read(reader).last(SHORT), None, "it does not end");
     }
 
     #[test]

@@ -40,7 +40,7 @@ struct PushedFile {
 }
 
 impl PushedFile {
-    fn of(path: PathBuf, name: String) -> io::Result<Self> {
+    fn read(path: PathBuf, name: String) -> io::Result<Self> {
         let content = std::fs::read(&path)?;
         let hash = digits(Sha256::new().chain_update(&content));
         Ok(Self { path, name, hash, bytes: content.len() as u64 })
@@ -79,15 +79,15 @@ fn digits(hash: Sha256) -> String {
 
 impl Pushed {
     /// Collects this program and these plugins; the program comes last.
-    pub fn of(program: &Path, mut plugins: Vec<PathBuf>) -> io::Result<Self> {
+    pub fn collect(program: &Path, mut plugins: Vec<PathBuf>) -> io::Result<Self> {
         plugins.sort();
         plugins.dedup();
         let mut files = Vec::new();
         for plugin in plugins {
             let name = plugin_name(&plugin);
-            files.push(PushedFile::of(plugin, name)?);
+            files.push(PushedFile::read(plugin, name)?);
         }
-        files.push(PushedFile::of(program.to_path_buf(), "tripmeter".to_owned())?);
+        files.push(PushedFile::read(program.to_path_buf(), "tripmeter".to_owned())?);
         let hash =
             files.iter().fold(Sha256::new(), |hash, file| hash.chain_update(&file.name).chain_update(&file.hash));
         Ok(Self { name: digits(hash), files })
@@ -169,7 +169,7 @@ mod tests {
         };
         let [program, a, b] = [file("tripmeter", "1"), file("tripmeter_a.so", "2"), file("tripmeter_b.so", "3")];
         let name =
-            |plugins: &[&PathBuf]| Pushed::of(&program, plugins.iter().copied().cloned().collect()).unwrap().name;
+            |plugins: &[&PathBuf]| Pushed::collect(&program, plugins.iter().copied().cloned().collect()).unwrap().name;
         assert_eq!(name(&[&a, &b]), name(&[&b, &a, &a]));
         assert!(name(&[&a]) != name(&[&b]) && name(&[]).len() == NAME_DIGITS);
         assert_eq!(plugin_name(Path::new("/x/tripmeter_$(x) y.so")), "tripmeter_xy.so");

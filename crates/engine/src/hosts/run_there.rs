@@ -109,7 +109,7 @@ fn run(
     else {
         unreachable!("all three are pipes");
     };
-    let errors = ErrorLines::of(errors);
+    let errors = ErrorLines::read(errors);
     let connection = HostConnection::new(patience, matches!(asked.way, WayThere::Slurm(_)));
     let (found, status) = std::thread::scope(|scope| {
         scope.spawn(|| connection.feed(input, &script(asked)));

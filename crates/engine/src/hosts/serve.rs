@@ -215,7 +215,7 @@ fn carry_on(
     mut has_ended: impl FnMut() -> bool,
     mut carry: impl FnMut(&str),
 ) {
-    let mut silence = Silence::of(longest_silence);
+    let mut silence = Silence::new(longest_silence);
     while !has_ended() {
         let Ok(message) = next_soon(heard) else { return };
         silence.note(message.is_some());

@@ -12,7 +12,7 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    pub fn of(longest: Duration) -> Self {
+    pub fn new(longest: Duration) -> Self {
         Self { heard: Instant::now(), longest }
     }
 

@@ -84,7 +84,7 @@ impl Ssh {
             _ => format!("ssh cannot be started: {error}"),
         })?;
         let Some(errors) = child.stderr.take() else { unreachable!("it is a pipe") };
-        let said = ErrorLines::of(errors);
+        let said = ErrorLines::read(errors);
         let mut ssh = Self { child, stream, incoming: Incoming::new(incoming), said, to: to.to_owned() };
         let hello = ssh.hello()?;
         Ok((ssh, hello))
@@ -156,7 +156,7 @@ impl Ssh {
     /// # Errors
     /// As [`next`](Self::next), after `time`, or after too long a silence.
     pub(crate) fn wait(&mut self, time: Duration) -> Result<FromHost, String> {
-        let (begin, mut silence) = (Instant::now(), Silence::of(LONGEST_SILENCE));
+        let (begin, mut silence) = (Instant::now(), Silence::new(LONGEST_SILENCE));
         loop {
             let message = self.next(Duration::from_millis(500))?;
             silence.note(message.is_some());

@@ -29,10 +29,10 @@ pub enum Came {
 
 impl Arrivals {
     pub fn new(first: u64) -> Self {
-        Self::of(first, 0)
+        Self::for_publisher(first, 0)
     }
 
-    pub fn of(first: u64, publisher: u32) -> Self {
+    pub fn for_publisher(first: u64, publisher: u32) -> Self {
         Self { counts: Arrived::default(), publisher, numbers: Numbers::new(first) }
     }
 
@@ -40,7 +40,8 @@ impl Arrivals {
     #[inline(always)]
     pub fn count(&mut self, message: &Message, touch: TouchLimit) -> Came {
         let next = self.numbers.next();
-        let expected = message::header(message) == Some(Header::of(next, Kind::Ping, message.length, self.publisher));
+        let expected =
+            message::header(message) == Some(Header::from_sender(next, Kind::Ping, message.length, self.publisher));
         if expected && message::body_intact(message, next, touch) {
             self.counts.received += 1;
             Came::InOrder(self.numbers.advance())

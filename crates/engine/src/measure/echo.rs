@@ -65,9 +65,9 @@ pub fn answer<L: Link, S: Stamps>(
         stamps.arrived(header.sequence, at);
         let intact = message::body_intact(message, header.sequence, touch);
         let kind = if intact { Kind::Pong } else { Kind::PongToDamaged };
-        Header::of(header.sequence, kind, message.length, stamps.follower().unwrap_or(0))
+        Header::from_sender(header.sequence, kind, message.length, stamps.follower().unwrap_or(0))
     } else if let Some(follower) = stamps.follower() {
-        Header::of(header.sequence, Kind::PongToUnreadable, message.length, follower)
+        Header::from_sender(header.sequence, Kind::PongToUnreadable, message.length, follower)
     } else {
         header
     };

@@ -80,7 +80,7 @@ impl<'a, C: Clock, N: Notes> SeveralPublishers<'a, C, N> {
     /// Ledger of publishers whose first messages have number `first`; `shared` gets the number of the last of each, and
     /// `notes` are of each.
     pub fn new(clock: C, first: u64, notes: impl IntoIterator<Item = N>, shared: &'a [Shared]) -> Self {
-        let stream = |(publisher, notes)| (Arrivals::of(first, publisher), notes);
+        let stream = |(publisher, notes)| (Arrivals::for_publisher(first, publisher), notes);
         let streams = (0..).zip(notes).map(stream).collect();
         Self { clock, now: 0, streams, nobodys: Arrived::default(), shared }
     }
@@ -180,12 +180,12 @@ mod tests {
         let mut ledger = SeveralPublishers::new(Count(&now), 11, notes(&mut memory, &now, 11), &shared);
         // Publisher 0: 12 is overtaken and 13 comes twice. Publisher 1: 12 is lost, and all else comes in order.
         for (publisher, sequence) in [(0, 11), (1, 11), (0, 13), (1, 13), (0, 12), (0, 13), (1, 14)] {
-            come(&mut ledger, &now, Header::of(sequence, Kind::Ping, 16, publisher), 16);
+            come(&mut ledger, &now, Header::from_sender(sequence, Kind::Ping, 16, publisher), 16);
         }
         shared.iter().zip([13, 14]).for_each(|(shared, last)| shared.last.store(last, Relaxed));
         assert!(ledger.is_past() && !ledger.is_complete());
         // There is no publisher 2.
-        come(&mut ledger, &now, Header::of(11, Kind::Ping, 16, 2), 16);
+        come(&mut ledger, &now, Header::from_sender(11, Kind::Ping, 16, 2), 16);
         assert_eq!((ledger.is_complete(), ledger.counts().received, ledger.counts().latest), (true, 6, Some(8)));
         let (streams, nobodys) = ledger.into_parts();
         assert_eq!(nobodys, Arrived { damaged: 1, latest: Some(8), ..Arrived::default() });
@@ -243,8 +243,8 @@ mod tests {
         let (now, shared) = (AtomicU64::new(0), [Shared::default(), Shared::default()]);
         let mut memory = memory(&[1, 1]);
         let mut ledger = SeveralPublishers::new(Count(&now), 1, notes(&mut memory, &now, 1), &shared);
-        come(&mut ledger, &now, Header::of(1, Kind::Ping, 17, 1), 16);
-        come(&mut ledger, &now, Header::of(1, Kind::Ping, 16, 0), 16);
+        come(&mut ledger, &now, Header::from_sender(1, Kind::Ping, 17, 1), 16);
+        come(&mut ledger, &now, Header::from_sender(1, Kind::Ping, 16, 0), 16);
         let (streams, nobodys) = ledger.into_parts();
         assert_eq!((nobodys.damaged, streams[0].received, streams[1].damaged), (1, 1, 0));
     }

@@ -116,7 +116,7 @@ pub enum Failure {
     #[error("the other side has gone")]
     PeerGone,
     /// No answers, although the other process lives.
-    #[error("no answer{} to {count} messages in a row, each waited for {timeout_ms} ms", of(*follower))]
+    #[error("no answer{} to {count} messages in a row, each waited for {timeout_ms} ms", follower_suffix(*follower))]
     Silent {
         /// Index of the silent follower, if there are several.
         follower: Option<u32>,
@@ -133,6 +133,6 @@ fn damaged(count: u32, bytes: usize, expected: usize) -> String {
     }
 }
 
-fn of(follower: Option<u32>) -> String {
+fn follower_suffix(follower: Option<u32>) -> String {
     follower.map_or_else(String::new, |follower| format!(" of follower {follower}"))
 }

@@ -95,7 +95,7 @@ impl ArrivalMemory {
         let messages = counts.iter().sum::<u64>().saturating_mul(u64::from(followers));
         let bytes = part_bytes(&counts).and_then(|bytes| bytes.checked_mul(u64::from(followers)));
         let memory = bytes.and_then(|bytes| SharedMemory::create(bytes).ok());
-        let memory = memory.ok_or_else(|| OutOfMemory::of::<[u8; NOTE_BYTES as usize]>(messages, "arrivals"))?;
+        let memory = memory.ok_or_else(|| OutOfMemory::new::<[u8; NOTE_BYTES as usize]>(messages, "arrivals"))?;
         let mut created = Self { memory, counts };
         for follower in 0..followers {
             created.logs(follower).into_iter().for_each(|log| log.ticks.fill(NEVER));
@@ -154,12 +154,12 @@ impl ArrivalMemory {
 /// Choice of the messages of a stream that have a place in a log.
 pub trait Places: Default {
     /// Place of a message by its index, from 0.
-    fn of(index: u64) -> Option<usize>;
+    fn place(index: u64) -> Option<usize>;
 
     /// Place of a message by its index, which rises from call to call.
     #[inline(always)]
     fn rising(&mut self, index: u64) -> Option<usize> {
-        Self::of(index)
+        Self::place(index)
     }
 }
 
@@ -168,7 +168,7 @@ pub struct EveryMessage;
 
 impl Places for EveryMessage {
     #[inline(always)]
-    fn of(index: u64) -> Option<usize> {
+    fn place(index: u64) -> Option<usize> {
         Some(index as usize)
     }
 }
@@ -195,7 +195,7 @@ impl<'m, C: Clock, P: Places> Arrival<'m, C, P> {
     }
 
     fn mark(&mut self, sequence: u64, mark: u8) {
-        let place = P::of(sequence.wrapping_sub(self.first));
+        let place = P::place(sequence.wrapping_sub(self.first));
         if let Some(marks) = place.and_then(|place| self.log.marks.get_mut(place)) {
             *marks |= mark;
         }
@@ -228,7 +228,7 @@ impl<C: Clock, P: Places> Notes for Arrival<'_, C, P> {
                 self.stamp(place);
             }
             Came::Overtaken(sequence) => {
-                self.stamp(P::of(sequence.wrapping_sub(self.first)));
+                self.stamp(P::place(sequence.wrapping_sub(self.first)));
                 self.mark(sequence, OVERTAKEN);
             }
             Came::Again(sequence) => self.mark(sequence, AGAIN),

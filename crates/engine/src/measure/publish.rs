@@ -132,7 +132,7 @@ pub struct Shown(u64);
 impl Sending {
     const DRAINING: Shown = Shown(u64::MAX);
 
-    pub fn of(threads: usize) -> Vec<Self> {
+    pub fn for_threads(threads: usize) -> Vec<Self> {
         (0..threads).map(|_| Self::default()).collect()
     }
 
@@ -262,7 +262,7 @@ impl<L: Link, C: Clock, T: Timetable, R: Rest> Publisher<'_, L, C, T, R> {
 
     #[inline(always)]
     fn send(&mut self, length: usize) -> Result<bool, Failure> {
-        let header = Header::of(self.plan.sequence + 1, Kind::Ping, length, self.plan.publisher);
+        let header = Header::from_sender(self.plan.sequence + 1, Kind::Ping, length, self.plan.publisher);
         let mut silent = 0;
         loop {
             let loan = self.link.loan(length, None)?;

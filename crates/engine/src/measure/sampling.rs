@@ -87,7 +87,7 @@ impl Sampled {
 
 impl Places for Sampled {
     #[inline(always)]
-    fn of(index: u64) -> Option<usize> {
+    fn place(index: u64) -> Option<usize> {
         place(index)
     }
 

@@ -190,11 +190,11 @@ mod tests {
     }
 
     fn pong(sequence: u64, follower: u32) -> Header {
-        Header::of(sequence, Kind::Pong, LENGTH, follower)
+        Header::from_sender(sequence, Kind::Pong, LENGTH, follower)
     }
 
     fn torn() -> Header {
-        Header::of(1, Kind::Pong, LENGTH + 1, 0)
+        Header::from_sender(1, Kind::Pong, LENGTH + 1, 0)
     }
 
     fn counts(several: &SeveralFollowers) -> Vec<Counts> {
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(several.give_up(1), 1);
         several.sent();
         // Message 2: that of follower 2 is damaged; then the lost one comes after all, overtaken.
-        assert_eq!(step(&mut several, Header::of(2, Kind::PongToDamaged, LENGTH, 2), 2), TripStep::On);
+        assert_eq!(step(&mut several, Header::from_sender(2, Kind::PongToDamaged, LENGTH, 2), 2), TripStep::On);
         assert_eq!(step(&mut several, pong(2, 1), 2), TripStep::On);
         assert_eq!(step(&mut several, pong(1, 1), 2), TripStep::On);
         assert_eq!(step(&mut several, pong(2, 0), 2), TripStep::Over);
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(step(&mut several, pong(1, 2), 1), TripStep::On);
         assert_eq!(step(&mut several, pong(1, 0), 1), TripStep::Over);
         several.sent();
-        assert_eq!(step(&mut several, Header::of(77, Kind::PongToUnreadable, LENGTH, 0), 2), TripStep::On);
+        assert_eq!(step(&mut several, Header::from_sender(77, Kind::PongToUnreadable, LENGTH, 0), 2), TripStep::On);
         assert_eq!(step(&mut several, pong(2, 1), 2), TripStep::On);
         assert_eq!(step(&mut several, pong(2, 2), 2), TripStep::Over);
         let damaged = |index: usize| counts(&several)[index].damaged;

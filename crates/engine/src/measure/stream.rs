@@ -216,7 +216,7 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
     /// Sends the next message; false if the user has asked to stop, or the time is over.
     #[inline(always)]
     fn send(&mut self) -> Result<bool, Failure> {
-        let header = Header::of(self.sequence + 1, Kind::Ping, self.length, self.publisher);
+        let header = Header::from_sender(self.sequence + 1, Kind::Ping, self.length, self.publisher);
         loop {
             let loan = self.link.loan(self.length, None)?;
             message::write(&loan, header, self.touch);

@@ -211,7 +211,7 @@ impl ProcessIdentity {
     }
 
     /// Identity of a process in this namespace; `None` if there is none.
-    pub fn of(pid: u32) -> Option<Self> {
+    pub fn from_pid(pid: u32) -> Option<Self> {
         let Some(Start::At(start_ticks)) = start_of(pid) else { return None };
         Some(Self { place: process_place(), pid, start_ticks })
     }

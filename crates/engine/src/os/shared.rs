@@ -25,7 +25,7 @@ pub struct MemoryFile {
 }
 
 impl MemoryFile {
-    fn of(file: &File) -> io::Result<Self> {
+    fn from_file(file: &File) -> io::Result<Self> {
         let found = file.metadata()?;
         let (pid, descriptor) = (std::process::id(), file.as_raw_fd());
         Ok(Self { pid, descriptor, device: found.dev(), inode: found.ino() })
@@ -101,7 +101,7 @@ impl SharedMemory {
     fn map(file: File, bytes: Range<u64>, is_there: bool) -> io::Result<Self> {
         let room = usize::try_from(bytes.end.saturating_sub(bytes.start)).map_err(io::Error::other)?;
         if room == 0 {
-            return Ok(Self { map: MmapMut::map_anon(PAGE)?, place: MemoryFile::of(&file)?, file });
+            return Ok(Self { map: MmapMut::map_anon(PAGE)?, place: MemoryFile::from_file(&file)?, file });
         }
         let mut options = MmapOptions::new();
         options.offset(bytes.start).len(room);
@@ -110,7 +110,7 @@ impl SharedMemory {
         }
         // SAFETY: the file's seals keep its size, and whoever has it writes while the other does nothing with it.
         let map = unsafe { options.map_mut(&file)? };
-        Ok(Self { map, place: MemoryFile::of(&file)?, file })
+        Ok(Self { map, place: MemoryFile::from_file(&file)?, file })
     }
 
     pub fn place(&self) -> MemoryFile {
@@ -148,7 +148,11 @@ impl SharedPage {
     /// Maps the page in a memory file.
     pub fn map(file: File) -> io::Result<Self> {
         check_size(&file, PAGE as u64)?;
-        Ok(Self { map: MmapOptions::new().len(PAGE).populate().map_raw(&file)?, place: MemoryFile::of(&file)?, file })
+        Ok(Self {
+            map: MmapOptions::new().len(PAGE).populate().map_raw(&file)?,
+            place: MemoryFile::from_file(&file)?,
+            file,
+        })
     }
 
     pub fn words(&self) -> &[AtomicU64; PAGE / size_of::<AtomicU64>()] {
@@ -184,7 +188,7 @@ mod tests {
         for wrong in [
             MemoryFile { descriptor: private.as_raw_fd(), ..place },
             MemoryFile { inode: place.inode + 1, ..place },
-            MemoryFile::of(&private).unwrap(),
+            MemoryFile::from_file(&private).unwrap(),
         ] {
             assert!(SharedPage::open(wrong).is_err(), "{wrong:?}");
             assert!(SharedMemory::open(wrong, 0..PAGE as u64).is_err(), "{wrong:?}");

@@ -234,7 +234,7 @@ fn contradiction(observed: &Observations, path: Path) -> Option<Judgement> {
     tcp.map(|flow| failed(format!("{} went over TCP", amount(flow.most))))
 }
 
-fn of(part: u64, whole: u64) -> String {
+fn amount_each_way(part: u64, whole: u64) -> String {
     format!("{} of {} each way", amount(part), amount(whole))
 }
 
@@ -246,7 +246,7 @@ fn tcp(observed: &Observations) -> Judgement {
     if expected == 0 {
         return not_visible("no message arrived");
     }
-    let bytes = of(flow.least, expected);
+    let bytes = amount_each_way(flow.least, expected);
     if !is_most(flow.least, expected) {
         return failed(format!("only {bytes} went over TCP connections"));
     }
@@ -259,7 +259,7 @@ fn uncounted(observed: &Observations, path: Path) -> Judgement {
     let Some(flow) = observed.by_read_write() else {
         return not_visible("the counters of a process could not be read");
     };
-    let bytes = of(flow.least, observed.expected_bytes);
+    let bytes = amount_each_way(flow.least, observed.expected_bytes);
     if is_most(flow.least, observed.expected_bytes) {
         let mut rivals = carriers(observed, BY_READ_WRITE);
         rivals.retain(|&other| other != path);
@@ -363,7 +363,7 @@ fn file(observed: &Observations) -> Judgement {
     let (Some(flow), Some(moved)) = (observed.by_read_write(), observed.by_own_counter(Path::File)) else {
         return not_visible("the counters of a process could not be read");
     };
-    let bytes = of(flow.least, observed.expected_bytes);
+    let bytes = amount_each_way(flow.least, observed.expected_bytes);
     if !is_most(flow.least, observed.expected_bytes) || moved.least < observed.claim.payload_bytes {
         return failed(format!("only {bytes} went by read and write, and files moved by {}", amount(moved.least)));
     }

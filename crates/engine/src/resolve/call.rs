@@ -39,7 +39,7 @@ pub(super) fn clients(clients: u32) -> Result<(), Problem> {
     }
 }
 
-pub(super) fn of(common: &Common, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
+pub(super) fn workload(common: &Common, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
     let mode = match (common.mode, pace(common)) {
         (Some(Mode::Bench), Some(flag)) => return Err(Problem::PaceOfBench(flag)),
         (None, Some(_)) => Mode::FixedFreq,
@@ -78,7 +78,7 @@ pub(super) fn round_trips(common: &Common, timeout_ns: Option<u64>) -> Result<Wo
 
 #[cfg(test)]
 mod tests {
-    use super::super::workload::{default_warmup, of as workload_of};
+    use super::super::workload::{default_warmup, for_pattern};
     use super::*;
     use tripmeter_abi::Pattern;
     use tripmeter_model::pace::{Burst, OfferedLoad};
@@ -91,7 +91,7 @@ mod tests {
         let own = |text: Option<&str>| text.map(str::to_owned);
         let common = Common { mode, rate: own(rate), clients: own(clients), ..Common::default() };
         let each = each(&common).map_err(|problem| problem.to_string())?;
-        each.iter().map(|common| of(common, None).map_err(|problem| problem.to_string())).collect()
+        each.iter().map(|common| workload(common, None).map_err(|problem| problem.to_string())).collect()
     }
 
     #[test]
@@ -120,10 +120,10 @@ mod tests {
     fn bursts_are_offered_by_each_client_and_by_round_trips() {
         let demand = |pattern| {
             let common = Common { demand: Some("4".to_owned()), ..Common::default() };
-            workload_of(&common, pattern, None).unwrap()
+            for_pattern(&common, pattern, None).unwrap()
         };
         let clients = Common { clients: Some("3".to_owned()), ..Common::default() };
-        let of_clients = workload_of(&clients, Pattern::Ping, None).unwrap();
+        let of_clients = for_pattern(&clients, Pattern::Ping, None).unwrap();
         assert_eq!(of_clients, Workload::closed_calls(3, 1_000_000_000), "lost as round trips are");
         for pattern in [Pattern::Call, Pattern::Ping] {
             let workload = demand(pattern);
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn round_trips_at_a_rate_are_calls_of_one_client_that_are_lost_as_round_trips_are() {
         let at = |text: &str| Common { rate: Some(text.to_owned()), ..Common::default() };
-        let of = |common: &Common, timeout_ns| workload_of(common, Pattern::Ping, timeout_ns);
+        let of = |common: &Common, timeout_ns| for_pattern(common, Pattern::Ping, timeout_ns);
         let sweep = |timeout_ns| Workload::calls(vec![rate(1.0), rate(1e5)], 1, timeout_ns);
         assert_eq!(of(&at("1,100000"), None).unwrap(), sweep(1_000_000_000));
         assert_eq!(of(&at("1,1e5"), Some(7)).unwrap(), sweep(7));

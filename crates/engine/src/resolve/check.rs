@@ -33,7 +33,7 @@ impl OutOfBounds {
         Self { field: format!("plan.{field}"), problem: Box::new(problem), sub: None }
     }
 
-    pub(super) fn of(self, plan: &Plan) -> PlanError {
+    pub(super) fn into_plan_error(self, plan: &Plan) -> PlanError {
         match self.sub.and_then(|sub| plan.sub_experiments.get(sub)) {
             Some(sub) => PlanError::at(&sub.transport.to_string(), *self.problem),
             None => PlanError::anywhere(*self.problem),
@@ -42,12 +42,12 @@ impl OutOfBounds {
 }
 
 /// Adds the name of the field to a problem.
-trait Of {
-    fn of(self, field: impl Into<String>) -> Result<(), (String, Problem)>;
+trait InField {
+    fn in_field(self, field: impl Into<String>) -> Result<(), (String, Problem)>;
 }
 
-impl<E: Into<Problem>> Of for Result<(), E> {
-    fn of(self, field: impl Into<String>) -> Result<(), (String, Problem)> {
+impl<E: Into<Problem>> InField for Result<(), E> {
+    fn in_field(self, field: impl Into<String>) -> Result<(), (String, Problem)> {
         self.map_err(|problem| (field.into(), problem.into()))
     }
 }
@@ -73,50 +73,50 @@ pub(super) fn check_on(machine: &Machine, plan: &Plan) -> Result<(), OutOfBounds
 /// Checks the fields of the whole plan.
 fn whole(machine: &Machine, plan: &Plan) -> Result<(), (String, Problem)> {
     if plan.sub_experiments.is_empty() {
-        return Err(Problem::NoSubExperiment).of("sub_experiments");
+        return Err(Problem::NoSubExperiment).in_field("sub_experiments");
     }
     rounds(plan)?;
-    plan.for_ns.map_or(Ok(()), |ns| for_time(ns as f64 / 1e9)).of("for_ns")?;
-    attempts(plan.attempts).of("attempts")?;
-    loss_timeout(plan.loss_timeout_ns as f64 / 1e9).of("loss_timeout_ns")?;
-    machine.place(plan.leader_cpu, None).map(drop).of("leader_cpu")?;
-    machine.place(None, plan.follower_cpu).map(drop).of("follower_cpu")?;
-    machine.has(&plan.cpus).of("cpus")?;
+    plan.for_ns.map_or(Ok(()), |ns| for_time(ns as f64 / 1e9)).in_field("for_ns")?;
+    attempts(plan.attempts).in_field("attempts")?;
+    loss_timeout(plan.loss_timeout_ns as f64 / 1e9).in_field("loss_timeout_ns")?;
+    machine.place(plan.leader_cpu, None).map(drop).in_field("leader_cpu")?;
+    machine.place(None, plan.follower_cpu).map(drop).in_field("follower_cpu")?;
+    machine.has(&plan.cpus).in_field("cpus")?;
     for (at, host) in plan.hosts.iter().enumerate() {
-        self::host(&host.to).of(format!("hosts[{at}].to"))?;
+        self::host(&host.to).in_field(format!("hosts[{at}].to"))?;
     }
     match plan.max_clock_error_ns as f64 / 1e3 {
         us if plan.hosts.is_empty() && us > 0.0 => Err(Problem::NeedsHost),
         us if !plan.hosts.is_empty() => clock_error(us),
         _ => Ok(()),
     }
-    .of("max_clock_error_ns")?;
+    .in_field("max_clock_error_ns")?;
     if plan.raw.eprosima && !plan.sub_experiments.iter().any(|sub| sub.workload.is_round_trips()) {
-        return Err(Problem::NoRoundTrips).of("raw");
+        return Err(Problem::NoRoundTrips).in_field("raw");
     }
-    plan.recording.as_ref().map_or(Ok(()), recording).of("recording")
+    plan.recording.as_ref().map_or(Ok(()), recording).in_field("recording")
 }
 
 fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)> {
     let (workload, raw, facts) = (&sub.workload, plan.raw, sub.facts());
-    payload::check_list(&sub.payloads).of("payloads")?;
+    payload::check_list(&sub.payloads).in_field("payloads")?;
     workload_of(plan, sub)?;
-    load::check_of(sub.allowed(), workload).of("workload.loads")?;
-    hosts(&plan.hosts, raw, facts, workload, sub.one_way).of("pattern")?;
-    samples_above(!sub.samples_above.is_empty(), workload).of("samples_above")?;
+    load::check_of(sub.allowed(), workload).in_field("workload.loads")?;
+    hosts(&plan.hosts, raw, facts, workload, sub.one_way).in_field("pattern")?;
+    samples_above(!sub.samples_above.is_empty(), workload).in_field("samples_above")?;
     // A saturating workload has no number of samples.
     let unused = u64::from(workload.is_saturating());
-    samples([sub.samples.max(unused)], 0, workload, raw).of("samples")?;
-    samples(sub.samples_above.iter().map(|above| above.samples), 0, workload, raw).of("samples_above")?;
-    samples([1], sub.warmup, workload, raw).of("warmup")?;
-    one_way(sub.one_way, workload, raw).of("one_way")?;
-    sub.time_cap_ns.map_or(Ok(()), |ns| time_cap(ns as f64 / 1e9)).of("time_cap_ns")?;
+    samples([sub.samples.max(unused)], 0, workload, raw).in_field("samples")?;
+    samples(sub.samples_above.iter().map(|above| above.samples), 0, workload, raw).in_field("samples_above")?;
+    samples([1], sub.warmup, workload, raw).in_field("warmup")?;
+    one_way(sub.one_way, workload, raw).in_field("one_way")?;
+    sub.time_cap_ns.map_or(Ok(()), |ns| time_cap(ns as f64 / 1e9)).in_field("time_cap_ns")?;
     let (cpus, followers) = (sub.follower_cpus.len(), workload.followers());
     if cpus != 0 && cpus != followers as usize {
-        return Err(Problem::CpusOfFollowers { cpus, followers }).of("follower_cpus");
+        return Err(Problem::CpusOfFollowers { cpus, followers }).in_field("follower_cpus");
     }
-    machine.has(&sub.follower_cpus).of("follower_cpus")?;
-    real_time::takes_turns(plan, sub).of("sched")?;
+    machine.has(&sub.follower_cpus).in_field("follower_cpus")?;
+    real_time::takes_turns(plan, sub).in_field("sched")?;
     // Only other commands set these, and their runs are not resumed from here.
     let others = [
         ("environment", sub.environment.is_empty()),
@@ -124,7 +124,7 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
         ("instrument", sub.instrument.is_none()),
     ];
     let other = others.into_iter().find(|(_, is_unset)| !is_unset);
-    other.map_or(Ok(()), |(field, _)| Err(Problem::NotAskedFor).of(field))
+    other.map_or(Ok(()), |(field, _)| Err(Problem::NotAskedFor).in_field(field))
 }
 
 fn workload_of(plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)> {
@@ -132,15 +132,15 @@ fn workload_of(plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)
     let topology = &workload.topology;
     let numbers = topology::check(topology.topics, topology.publishers);
     let field = if matches!(numbers, Err(Problem::Topics { .. })) { "topics" } else { "publishers" };
-    numbers.of(format!("workload.{field}"))?;
-    call::clients(topology.clients).of("workload.clients")?;
-    followers(sub.facts(), workload, plan.raw).of("workload.followers")?;
-    workload.timeout_ns.map_or(Ok(()), |ns| loss_timeout(ns as f64 / 1e9)).of("workload.timeout_ns")?;
+    numbers.in_field(format!("workload.{field}"))?;
+    call::clients(topology.clients).in_field("workload.clients")?;
+    followers(sub.facts(), workload, plan.raw).in_field("workload.followers")?;
+    workload.timeout_ns.map_or(Ok(()), |ns| loss_timeout(ns as f64 / 1e9)).in_field("workload.timeout_ns")?;
     let most_messages = workload.most_messages;
-    samples(most_messages, 0, workload, plan.raw).of("workload.most_messages")?;
-    workload.duration_ns.map_or(Ok(()), |ns| load::duration(ns as f64 / 1e9)).of("workload.duration_ns")?;
+    samples(most_messages, 0, workload, plan.raw).in_field("workload.most_messages")?;
+    workload.duration_ns.map_or(Ok(()), |ns| load::duration(ns as f64 / 1e9)).in_field("workload.duration_ns")?;
     if sub.allowed().is_none() {
-        return Err(Problem::WorkloadOf(*pattern)).of("workload");
+        return Err(Problem::WorkloadOf(*pattern)).in_field("workload");
     }
     let recorded = plan.recording.as_ref().map(|recording| {
         let links = recording.topics.len();
@@ -148,7 +148,7 @@ fn workload_of(plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)
     });
     match workload.recorded.map(|recorded| (recorded, workload.links() as usize)) == recorded {
         true => Ok(()),
-        false => Err(Problem::NotTheRecording).of("workload.recorded"),
+        false => Err(Problem::NotTheRecording).in_field("workload.recorded"),
     }
 }
 
@@ -165,14 +165,14 @@ fn rounds(plan: &Plan) -> Result<(), (String, Problem)> {
         _ if rounds > plan.most_rounds() => Err(Problem::TooManyTrials { rounds, trials }),
         _ => Ok(()),
     };
-    number.of("rounds")?;
+    number.in_field("rounds")?;
     let kept = match plan.keep_samples {
         Some(0) => Err(Problem::KeepNoSamples),
         Some(_) if !plan.has_round_folders() => Err(Problem::KeepSamplesOfOne),
         Some(_) if plan.raw.is_none() => Err(Problem::KeepSamplesOfNone),
         _ => Ok(()),
     };
-    kept.of("keep_samples")
+    kept.in_field("keep_samples")
 }
 
 fn recording(recording: &Recording) -> Result<(), Problem> {

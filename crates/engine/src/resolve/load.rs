@@ -31,7 +31,7 @@ const SHORTEST_RECOVERY_MS: f64 = 0.001;
 pub(super) const MOST_OFFERS: usize = 100;
 
 /// Workload as fast as possible, at rates, in bursts, or at the highest rate within a loss bound.
-pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
+pub(super) fn workload(common: &Common) -> Result<Workload, Problem> {
     let Common { rate, loss_bound, demand, recovery_ms, duration_s, .. } = common;
     let given = [("--rate", rate), ("--loss-bound", loss_bound), ("--demand", demand)];
     let exclusive: Vec<&str> = given.iter().filter(|(_, value)| value.is_some()).map(|(flag, _)| *flag).collect();
@@ -178,18 +178,18 @@ mod tests {
     }
 
     fn offers(set: impl FnOnce(&mut Common)) -> Vec<OfferedLoad> {
-        of(&common(set)).unwrap().loads
+        workload(&common(set)).unwrap().loads
     }
 
     fn refused(set: impl FnOnce(&mut Common)) -> String {
-        of(&common(set)).unwrap_err().to_string()
+        workload(&common(set)).unwrap_err().to_string()
     }
 
     #[test]
     fn as_fast_as_it_goes_for_a_second_is_the_default() {
-        let usual = of(&Common::default()).unwrap();
+        let usual = workload(&Common::default()).unwrap();
         assert_eq!(usual, Workload::saturating(vec![OfferedLoad::Max], None, Some(1_000_000_000)));
-        let counted = of(&common(|common| common.samples = Some(7))).unwrap();
+        let counted = workload(&common(|common| common.samples = Some(7))).unwrap();
         assert_eq!((counted.most_messages, counted.duration_ns), (Some(7), None));
     }
 

@@ -9,7 +9,7 @@ use tripmeter_model::pattern::{Axis, LoadKind, facts};
 use tripmeter_model::recording::{Played, Recording};
 use tripmeter_model::workload::{Recorded, Workload};
 
-pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
+pub(super) fn workload(common: &Common) -> Result<Workload, Problem> {
     let (topics, publishers) = topology::streams(common)?;
     Ok(Workload::publications(load::timed(common)?, topics, publishers))
 }
@@ -86,7 +86,7 @@ mod tests {
 
     fn published(rate: Option<&str>, topics: Option<u32>) -> Result<Workload, String> {
         let common = Common { rate: rate.map(str::to_owned), topics, ..Common::default() };
-        of(&common).map_err(|problem| problem.to_string())
+        workload(&common).map_err(|problem| problem.to_string())
     }
 
     #[test]
@@ -148,11 +148,11 @@ mod tests {
         }
         for (publishers, topics) in [(0, None), (MOST_TOPICS + 1, None), (2, Some(2))] {
             let common = Common { publishers: Some(publishers), topics, ..Common::default() };
-            let error = of(&common).unwrap_err().to_string();
+            let error = workload(&common).unwrap_err().to_string();
             assert!(error.contains(&publishers.to_string()) && error.contains("--publishers"), "{error}");
         }
         let common = Common { publishers: Some(2), topics: Some(1), ..Common::default() };
-        let workload = of(&common).unwrap();
+        let workload = workload(&common).unwrap();
         assert_eq!((workload.publishers(), workload.links()), (2, 2));
     }
 }

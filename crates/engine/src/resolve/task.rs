@@ -45,14 +45,14 @@ impl PlannedTask {
 
     fn at_rest(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
         if let Some(recording) = &plan.recording {
-            let task = Self::of(&publish::with_recording(common, recording)?, plan.raw, timeout_ns)?;
+            let task = Self::from_common(&publish::with_recording(common, recording)?, plan.raw, timeout_ns)?;
             let task = Self { workload: publish::playing(task.workload, recording), ..task };
             task.check_hosts(plan)?;
             return Ok(vec![task]);
         }
         let each: Vec<Self> = call::each(common)?
             .iter()
-            .map(|common| Self::of(common, plan.raw, timeout_ns))
+            .map(|common| Self::from_common(common, plan.raw, timeout_ns))
             .collect::<Result<_, _>>()?;
         each.iter().try_for_each(|task| task.check_hosts(plan))?;
         Ok(each)
@@ -62,12 +62,12 @@ impl PlannedTask {
         check::hosts(&plan.hosts, plan.raw, facts(self.pattern), &self.workload, self.one_way)
     }
 
-    fn of(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Self, Problem> {
+    fn from_common(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Self, Problem> {
         let pattern = common.pattern.unwrap_or(Pattern::Ping);
         let facts = facts(pattern);
         let defaults = &facts.defaults;
         let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(defaults.payloads))?;
-        let mut workload = workload::of(common, pattern, timeout_ns)?;
+        let mut workload = workload::for_pattern(common, pattern, timeout_ns)?;
         let samples = common.samples.unwrap_or(defaults.samples);
         let usual = || workload::default_warmup(&workload, pattern, samples);
         let warmup = common.warmup.unwrap_or_else(usual);

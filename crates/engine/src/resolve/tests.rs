@@ -122,7 +122,7 @@ fn plan(text: &str) -> Result<Plan, PlanError> {
     plan_of(text, systems())
 }
 
-fn of(transports: &[&str]) -> String {
+fn toml_for(transports: &[&str]) -> String {
     transports.iter().map(|transport| format!("[[sub_experiment]]\ntransport = \"{transport}\"\n")).collect()
 }
 
@@ -144,7 +144,7 @@ fn refuses(text: &str, code: u8, parts: &[&str]) {
 
 #[test]
 fn what_is_left_open_has_its_default() {
-    let plan = plan(&of(&["uds"])).unwrap();
+    let plan = plan(&toml_for(&["uds"])).unwrap();
     assert_eq!(names(&plan), ["uds_datagram_poll", "floor_shm_ring_poll"]);
     let one = &plan.sub_experiments[0];
     assert_eq!((one.samples, one.warmup, one.touch, one.time_cap_ns), (10_000, 1000, Touch::None, None));
@@ -158,11 +158,16 @@ fn what_is_left_open_has_its_default() {
 #[test]
 fn large_payloads_may_have_other_numbers_of_samples() {
     let ranges = "[{ payload = '4k', samples = 1 }, { payload = '1k', samples = 10 }]";
-    let plan = plan(&format!("samples = 100\nsamples_above = {ranges}\nfloor = false\n{}", of(&["uds"]))).unwrap();
+    let plan =
+        plan(&format!("samples = 100\nsamples_above = {ranges}\nfloor = false\n{}", toml_for(&["uds"]))).unwrap();
     let one = &plan.sub_experiments[0];
     assert_eq!([1024, 1025, 4096, 4097].map(|payload| one.samples_of(payload)), [100, 10, 10, 1]);
-    refuses(&format!("samples_above = [{{ payload = '1k', samples = 0 }}]\n{}", of(&["uds"])), 64, &["0 samples"]);
-    refuses(&format!("one_way = true\nraw = ['none']\n{}", of(&["uds"])), 64, &["one-way", "--raw none"]);
+    refuses(
+        &format!("samples_above = [{{ payload = '1k', samples = 0 }}]\n{}", toml_for(&["uds"])),
+        64,
+        &["0 samples"],
+    );
+    refuses(&format!("one_way = true\nraw = ['none']\n{}", toml_for(&["uds"])), 64, &["one-way", "--raw none"]);
 }
 
 #[test]
@@ -181,30 +186,30 @@ fn one_way_is_for_every_pattern_with_a_follower() {
         ("pattern = 'call'\nmode = 'fixed-freq'", "samples"),
         ("pattern = 'throughput'", "none"),
     ] {
-        let plan = plan(&format!("one_way = true\nraw = ['{raw}']\n{keys}\n{}", of(&["uds"]))).unwrap();
+        let plan = plan(&format!("one_way = true\nraw = ['{raw}']\n{keys}\n{}", toml_for(&["uds"]))).unwrap();
         // The floor is measured in the same way.
         assert!(plan.sub_experiments.len() == 2 && plan.sub_experiments.iter().all(|one| one.one_way), "{keys}");
     }
     refuses(
-        &format!("one_way = true\npattern = 'publish'\n{}", of(&["uds"])),
+        &format!("one_way = true\npattern = 'publish'\n{}", toml_for(&["uds"])),
         64,
         &["always measures one-way latency"],
     );
     let samples_above = "pattern = 'throughput'\nsamples_above = [{ payload = '1k', samples = 10 }]";
-    refuses(&format!("{samples_above}\n{}", of(&["uds"])), 64, &["'throughput'", "'samples_above'"]);
+    refuses(&format!("{samples_above}\n{}", toml_for(&["uds"])), 64, &["'throughput'", "'samples_above'"]);
 }
 
 #[test]
 fn names_say_settings_and_touch() {
-    let text = format!("touch = 'full'\nfloor = false\n{}", of(&["uds/stream?packet=4/k"]));
+    let text = format!("touch = 'full'\nfloor = false\n{}", toml_for(&["uds/stream?packet=4/k"]));
     assert_eq!(names(&plan(&text).unwrap()), ["uds_stream_packet-4-k_block_full"]);
-    let text = of(&["uds?packet=native"]);
+    let text = toml_for(&["uds?packet=native"]);
     assert!(plan(&text).unwrap().sub_experiments[0].transport.given.is_empty());
 }
 
 #[test]
 fn a_star_stands_for_what_crosses_processes_and_can_run() {
-    let plan = plan(&of(&["*"])).unwrap();
+    let plan = plan(&toml_for(&["*"])).unwrap();
     assert_eq!(names(&plan), ["shm_ring_poll", "uds_datagram_poll"]);
     assert_eq!((plan.left_out.len(), &plan.not_installed[..]), (0, &["iox".to_owned()][..]));
     assert!(plan.not_installed().unwrap().contains("not installed: iox; install them with `tripmeter install --all`"));
@@ -213,7 +218,7 @@ fn a_star_stands_for_what_crosses_processes_and_can_run() {
 
 #[test]
 fn a_star_leaves_out_what_cannot_wait_so() {
-    let plan = plan(&format!("wait = 'poll'\nfloor = false\n{}", of(&["uds/*"]))).unwrap();
+    let plan = plan(&format!("wait = 'poll'\nfloor = false\n{}", toml_for(&["uds/*"]))).unwrap();
     assert_eq!(names(&plan), ["uds_datagram_poll"]);
     assert!(plan.left_out[0].contains("'uds/stream': it cannot wait by 'poll', only by block"), "{:?}", plan.left_out);
 }
@@ -221,7 +226,7 @@ fn a_star_leaves_out_what_cannot_wait_so() {
 #[test]
 fn a_star_gives_way_to_a_name() {
     for transports in [["*", "uds"], ["uds", "*"]] {
-        let plan = plan(&format!("floor = false\n{}", of(&transports))).unwrap();
+        let plan = plan(&format!("floor = false\n{}", toml_for(&transports))).unwrap();
         assert_eq!(plan.sub_experiments.len(), 2);
     }
 }
@@ -230,29 +235,29 @@ fn a_star_gives_way_to_a_name() {
 fn one_of_a_star_that_refuses_is_left_out() {
     let mut systems = systems();
     systems[1].refusal = Some(Status::Limit);
-    let plan = plan_of(&of(&["*"]), systems).unwrap();
+    let plan = plan_of(&toml_for(&["*"]), systems).unwrap();
     assert!(plan.left_out.iter().any(|line| line == "transport 'uds/datagram': not today"), "{:?}", plan.left_out);
 }
 
 #[test]
 fn unknown_words_are_refused_with_a_guess() {
-    refuses(&of(&["usd"]), 64, &["unknown transport 'usd' (did you mean 'uds'?)", "tripmeter list"]);
-    refuses(&of(&["iox-cp"]), 64, &["did you mean 'iox-cpp'?"]);
-    refuses(&of(&["uds/strem"]), 64, &["no variant 'strem' (did you mean 'stream'?)", "datagram, stream"]);
-    refuses(&of(&["uds?paket=1"]), 64, &["no setting 'paket' (did you mean 'packet'?)", "settings are packet"]);
-    refuses(&of(&["uds?"]), 64, &["write system/variant?key=value"]);
+    refuses(&toml_for(&["usd"]), 64, &["unknown transport 'usd' (did you mean 'uds'?)", "tripmeter list"]);
+    refuses(&toml_for(&["iox-cp"]), 64, &["did you mean 'iox-cpp'?"]);
+    refuses(&toml_for(&["uds/strem"]), 64, &["no variant 'strem' (did you mean 'stream'?)", "datagram, stream"]);
+    refuses(&toml_for(&["uds?paket=1"]), 64, &["no setting 'paket' (did you mean 'packet'?)", "settings are packet"]);
+    refuses(&toml_for(&["uds?"]), 64, &["write system/variant?key=value"]);
 }
 
 #[test]
 fn payloads_out_of_bounds_are_refused() {
     for (payload, part) in [("0", "smaller than the header of 16 bytes"), ("15", "16 or more"), ("x", "not a size")] {
-        refuses(&format!("payloads = '{payload}'\n{}", of(&["uds"])), 64, &[part]);
+        refuses(&format!("payloads = '{payload}'\n{}", toml_for(&["uds"])), 64, &[part]);
     }
-    let own = format!("{}payloads = '3'\n", of(&["uds"]));
+    let own = format!("{}payloads = '3'\n", toml_for(&["uds"]));
     refuses(&own, 64, &["transport 'uds': payload of 3 bytes"]);
     let mut systems = systems();
     systems[1].limit = 4096;
-    let error = plan_of(&of(&["uds"]), systems).unwrap_err();
+    let error = plan_of(&toml_for(&["uds"]), systems).unwrap_err();
     let message = error.to_string();
     assert_eq!(error.exit_code(), 64);
     assert!(message.contains("payload of 4194304 bytes (4M) exceeds the limit of 4096 bytes"), "{message}");
@@ -282,17 +287,21 @@ fn counts_and_times_out_of_bounds_are_refused() {
         ("leader_cpu = 2", "CPU 2 for the leader"),
         ("follower_cpu = 9", "choose one of 0, 1"),
     ] {
-        refuses(&format!("{line}\n{}", of(&["uds"])), 64, &[part]);
+        refuses(&format!("{line}\n{}", toml_for(&["uds"])), 64, &[part]);
     }
-    assert!(plan(&format!("raw = ['none']\nsamples = 100000001\n{}", of(&["uds"]))).is_ok());
+    assert!(plan(&format!("raw = ['none']\nsamples = 100000001\n{}", toml_for(&["uds"]))).is_ok());
 }
 
 #[test]
 fn what_a_variant_cannot_do_is_refused_with_what_it_can() {
-    refuses(&format!("wait = 'callback'\n{}", of(&["uds"])), 64, &["cannot wait by 'callback', only by poll, block"]);
+    refuses(
+        &format!("wait = 'callback'\n{}", toml_for(&["uds"])),
+        64,
+        &["cannot wait by 'callback', only by poll, block"],
+    );
     let mut systems = systems();
     systems[1].description.variants[0].patterns = vec![Pattern::Log];
-    let error = plan_of(&of(&["uds"]), systems).unwrap_err().to_string();
+    let error = plan_of(&toml_for(&["uds"]), systems).unwrap_err().to_string();
     assert!(error.contains("cannot carry pattern 'ping', only log"), "{error}");
 }
 
@@ -306,45 +315,45 @@ fn loggers_are_planned_as_such_and_all_of_them_only_where_they_are_meant() {
         [systems(), vec![logger]].concat()
     };
     let planned = |text: &str| plan_of(text, loggers()).unwrap();
-    let carrying = planned(&of(&["*"]));
+    let carrying = planned(&toml_for(&["*"]));
     assert!(names(&carrying).contains(&"uds_datagram_poll"), "{:?}", names(&carrying));
     assert!(carrying.left_out.iter().all(|line| !line.contains("logger")), "{:?}", carrying.left_out);
-    let logging = planned(&format!("pattern = 'log'\n{}", of(&["*", "logger/pipe"])));
+    let logging = planned(&format!("pattern = 'log'\n{}", toml_for(&["*", "logger/pipe"])));
     assert_eq!(names(&logging), ["logger_file_block_log", "logger_pipe_block_log"]);
     let sub_experiment = &logging.sub_experiments[0];
     assert_eq!((sub_experiment.samples, sub_experiment.warmup, sub_experiment.payloads.len()), (100_000, 1000, 9));
     assert_eq!((sub_experiment.payloads[0], sub_experiment.payloads[8]), (32, 8192));
     let mut pathless = loggers();
     pathless[3].description.variants[0].path = Way::Other;
-    let error = plan_of(&format!("pattern = 'log'\n{}", of(&["logger"])), pathless).unwrap_err();
+    let error = plan_of(&format!("pattern = 'log'\n{}", toml_for(&["logger"])), pathless).unwrap_err();
     assert!(error.to_string().contains("its path is 'other'"), "{error}");
-    refuses(&format!("pattern = 'log'\n{}", of(&["uds"])), 64, &["cannot carry pattern 'log', only ping"]);
+    refuses(&format!("pattern = 'log'\n{}", toml_for(&["uds"])), 64, &["cannot carry pattern 'log', only ping"]);
 }
 
 #[test]
 fn names_are_plain_and_unique() {
-    let named = |name: &str| format!("{}name = \"{name}\"\n", of(&["uds"]));
+    let named = |name: &str| format!("{}name = \"{name}\"\n", toml_for(&["uds"]));
     refuses(&named("a b"), 64, &["name 'a b'"]);
     refuses(&named("../x"), 64, &["name '../x'"]);
     refuses(&named(""), 64, &["name ''"]);
     refuses(&format!("{}{}touch = 'full'\n", named("x"), named("x")), 64, &["'x' is taken by 'uds/datagram'"]);
-    refuses(&format!("{}name = 'x'\n", of(&["uds/*"])), 64, &["matches 2 transports"]);
-    let twice = format!("{}samples = 5\n", of(&["uds", "uds"]));
+    refuses(&format!("{}name = 'x'\n", toml_for(&["uds/*"])), 64, &["matches 2 transports"]);
+    let twice = format!("{}samples = 5\n", toml_for(&["uds", "uds"]));
     refuses(&twice, 64, &["'uds_datagram_poll' is taken"]);
-    refuses(&of(&["uds", "uds/datagram"]), 64, &["same as number 1"]);
+    refuses(&toml_for(&["uds", "uds/datagram"]), 64, &["same as number 1"]);
     refuses("samples = 1\n", 64, &["has nothing to measure"]);
 }
 
 #[test]
 fn a_transport_missed_by_name_is_left_out_and_refused_alone() {
-    refuses(&of(&["iox"]), 69, &["'iox' is not available: not built", "libiox", "`tripmeter install iox`"]);
-    let plan = plan_of(&of(&["uds", "iox-cpp"]), systems()).unwrap();
+    refuses(&toml_for(&["iox"]), 69, &["'iox' is not available: not built", "libiox", "`tripmeter install iox`"]);
+    let plan = plan_of(&toml_for(&["uds", "iox-cpp"]), systems()).unwrap();
     assert_eq!((&plan.missing, plan.missing.len()), (&plan.left_out, 1));
     // If several transports fail, the exit code is the one they have in common.
     let mut small = systems();
     (small[0].limit, small[1].limit) = (64, 4096);
     let shares = |transports: &[&str]| {
-        let error = plan_of(&of(transports), small.clone()).unwrap_err();
+        let error = plan_of(&toml_for(transports), small.clone()).unwrap_err();
         (error.exit_code(), error.to_string())
     };
     let (code, text) = shares(&["uds", "shm"]);
@@ -354,27 +363,30 @@ fn a_transport_missed_by_name_is_left_out_and_refused_alone() {
     assert!(code == 64 && text.starts_with("transport 'uds': a payload of"), "{text}");
     // The other transport has room.
     small[0].limit = 1 << 30;
-    let plan = plan_of(&of(&["shm", "uds"]), small).unwrap();
+    let plan = plan_of(&toml_for(&["shm", "uds"]), small).unwrap();
     assert_eq!((plan.missing.len(), names(&plan)), (1, vec!["shm_ring_poll"]));
 }
 
 #[test]
 fn a_seed_from_the_clock_is_exact_in_every_reader() {
-    assert!(plan(&of(&["uds"])).unwrap().seed <= 1 << 53);
-    assert_eq!(plan(&format!("seed = 9007199254740992\n{}", of(&["uds"]))).unwrap().seed, 1 << 53);
+    assert!(plan(&toml_for(&["uds"])).unwrap().seed <= 1 << 53);
+    assert_eq!(plan(&format!("seed = 9007199254740992\n{}", toml_for(&["uds"]))).unwrap().seed, 1 << 53);
 }
 
 #[test]
 fn a_setting_that_is_wrong_anywhere_is_refused_beside_others() {
     let mut systems = systems();
     systems[1].refusal = Some(Status::Invalid);
-    assert_eq!(plan_of(&of(&["shm", "uds"]), systems).unwrap_err().exit_code(), 64);
+    assert_eq!(plan_of(&toml_for(&["shm", "uds"]), systems).unwrap_err().exit_code(), 64);
 }
 
 #[test]
 fn a_mistake_is_refused_even_where_missing_ones_are_left_out() {
-    for text in [of(&["usd"]), format!("samples = 0\n{}", of(&["uds"])), format!("wait = 'callback'\n{}", of(&["uds"]))]
-    {
+    for text in [
+        toml_for(&["usd"]),
+        format!("samples = 0\n{}", toml_for(&["uds"])),
+        format!("wait = 'callback'\n{}", toml_for(&["uds"])),
+    ] {
         assert_eq!(plan_of(&text, systems()).unwrap_err().exit_code(), 64, "{text}");
     }
 }
@@ -382,7 +394,7 @@ fn a_mistake_is_refused_even_where_missing_ones_are_left_out() {
 /// The settings of a system that is not installed are unknown.
 #[test]
 fn a_setting_of_a_missing_system_is_no_mistake() {
-    let asked = |transports: &[&str]| plan(&format!("settings = {{ profile = 'x' }}\n{}", of(transports)));
+    let asked = |transports: &[&str]| plan(&format!("settings = {{ profile = 'x' }}\n{}", toml_for(transports)));
     let beside = asked(&["uds", "iox"]).unwrap();
     assert!(beside.missing.len() == 1 && beside.missing[0].contains("tripmeter install iox"), "{:?}", beside.missing);
     let alone = asked(&["iox"]).unwrap_err();
@@ -398,7 +410,8 @@ fn what_a_transport_cannot_do_leaves_it_out_beside_others() {
     systems[0].description.variants[0].waits.push(Wait::Callback);
     systems[0].description.variants[0].patterns.push(Pattern::Publish);
     for text in ["wait = 'callback'\n", "pattern = 'publish'\n"] {
-        let asked = |transports: &[&str]| plan_of(&format!("floor = false\n{text}{}", of(transports)), systems.clone());
+        let asked =
+            |transports: &[&str]| plan_of(&format!("floor = false\n{text}{}", toml_for(transports)), systems.clone());
         let plan = asked(&["uds", "shm"]).unwrap();
         assert_eq!((plan.sub_experiments.len(), plan.missing.len()), (1, 1), "{text}");
         assert!(plan.missing[0].starts_with("transport 'uds'"), "{:?}", plan.missing);
@@ -411,13 +424,13 @@ fn a_daemon_that_is_not_running_may_be_started_unless_required() {
     let mut systems = systems();
     systems[1].refusal = Some(Status::NoDaemon);
     systems[1].description.daemon = Some("planned-daemon".to_owned());
-    assert!(plan_of(&of(&["uds"]), systems.clone()).is_ok());
-    let text = format!("daemons = 'require'\n{}", of(&["uds"]));
+    assert!(plan_of(&toml_for(&["uds"]), systems.clone()).is_ok());
+    let text = format!("daemons = 'require'\n{}", toml_for(&["uds"]));
     let error = plan_of(&text, systems.clone()).unwrap_err();
     assert_eq!(error.exit_code(), 69);
     assert!(error.to_string().contains("daemon 'planned-daemon' is not running; start it"), "{error}");
     let bare = Machine { has_program: |_| false, ..machine() };
-    let experiment = Experiment::parse(&of(&["uds"])).unwrap();
+    let experiment = Experiment::parse(&toml_for(&["uds"])).unwrap();
     let error = resolve_on(&bare, &experiment, "test", &registry_of(systems)).unwrap_err();
     assert!(
         error.exit_code() == 69 && error.to_string().contains("'planned-daemon', which would start it, is not in PATH"),
@@ -450,7 +463,7 @@ fn floors_of_the_same_way_have_names_of_their_own() {
 fn there_is_no_floor_for_what_the_floor_cannot_do() {
     let mut systems = systems();
     systems[1].description.variants[0].waits = vec![Wait::Callback];
-    let plan = plan_of(&of(&["uds"]), systems).unwrap();
+    let plan = plan_of(&toml_for(&["uds"]), systems).unwrap();
     assert_eq!(names(&plan), ["uds_datagram_callback"]);
 }
 
@@ -464,7 +477,10 @@ fn reaching() -> Vec<Planned> {
 #[test]
 fn loops_that_poll_in_real_time_have_a_cpu_each() {
     let given = |wait: &str, leader: u8| {
-        plan(&format!("sched = 'fifo:1'\nwait = '{wait}'\nleader_cpu = {leader}\nfollower_cpu = 0\n{}", of(&["uds"])))
+        plan(&format!(
+            "sched = 'fifo:1'\nwait = '{wait}'\nleader_cpu = {leader}\nfollower_cpu = 0\n{}",
+            toml_for(&["uds"])
+        ))
     };
     if os::may_schedule(Sched::Fifo(1)).is_err() {
         assert!(given("poll", 0).unwrap_err().to_string().contains("cannot be scheduled"));
@@ -477,7 +493,7 @@ fn loops_that_poll_in_real_time_have_a_cpu_each() {
     let refused = |more: &str| {
         let mut systems = systems();
         systems[1].description.variants[0].patterns.extend([Pattern::Publish, Pattern::Call]);
-        let text = format!("sched = 'fifo:1'\nwait = 'block'\nrate = '100'\n{more}\n{}", of(&["uds"]));
+        let text = format!("sched = 'fifo:1'\nwait = 'block'\nrate = '100'\n{more}\n{}", toml_for(&["uds"]));
         let mut plan = plan_of(&text, systems).unwrap();
         plan.sub_experiments[0].wait = Wait::Poll;
         real_time::takes_turns(&plan, &plan.sub_experiments[0]).err().map(|problem| problem.to_string())
@@ -498,7 +514,7 @@ fn loops_that_poll_in_real_time_have_a_cpu_each() {
 #[test]
 fn several_followers_are_planned_where_the_transport_reaches_them() {
     let several = |rest: &str| {
-        let text = format!("followers = 3\n{rest}{}", of(&["shm"]));
+        let text = format!("followers = 3\n{rest}{}", toml_for(&["shm"]));
         plan_of(&text, reaching())
     };
     let plan = several("").unwrap();
@@ -510,7 +526,7 @@ fn several_followers_are_planned_where_the_transport_reaches_them() {
     let one = &polling.sub_experiments[0];
     assert_eq!((one.wait, one.follower_cpus.as_slice()), (Wait::Poll, [0, 0, 0].as_slice()));
     assert!(polling.shared_cpus(one).unwrap().contains("3 followers share CPU 0 with the leader and poll"));
-    let text = serde_json::to_string(&plan_of(&of(&["shm"]), reaching()).unwrap()).unwrap();
+    let text = serde_json::to_string(&plan_of(&toml_for(&["shm"]), reaching()).unwrap()).unwrap();
     assert!(!text.contains("\"followers\"") && !text.contains("follower_cpus"), "{text}");
 }
 
@@ -522,7 +538,7 @@ fn between_hosts_nobody_polls_on_the_only_cpu() {
         let mut far = planned("far", &["loopback"]);
         far.description.variants[0].remote = true;
         let cpus = cpus.iter().map(|&number| UsableCpu { number, core: vec![number] }).collect();
-        let text = format!("to = ['u@h']\ninterface = '127.0.0.1'\nfloor = false\n{}", of(&["far"]));
+        let text = format!("to = ['u@h']\ninterface = '127.0.0.1'\nfloor = false\n{}", toml_for(&["far"]));
         let (experiment, registry) = (Experiment::parse(&text).unwrap(), registry_of(vec![far]));
         let machine = Machine { cpus, ..machine() };
         let plan = resolve_on(&machine, &experiment, "test", &registry).unwrap();
@@ -536,7 +552,7 @@ fn between_hosts_nobody_polls_on_the_only_cpu() {
 fn sides_that_share_a_cpu_do_not_poll_unless_asked_to() {
     let on = |cpus: &[usize], text: &str| {
         let cpus = cpus.iter().map(|&number| UsableCpu { number, core: vec![number] }).collect();
-        let experiment = Experiment::parse(&format!("{text}{}", of(&["uds"]))).unwrap();
+        let experiment = Experiment::parse(&format!("{text}{}", toml_for(&["uds"]))).unwrap();
         let machine = Machine { cpus, ..machine() };
         resolve_on(&machine, &experiment, "test", &registry_of(systems())).unwrap()
     };
@@ -576,7 +592,7 @@ fn sides_that_share_a_cpu_do_not_poll_unless_asked_to() {
 
 #[test]
 fn too_many_followers_or_those_that_cannot_be_reached_are_refused() {
-    let several = |count: u32, rest: &str| format!("followers = {count}\n{rest}{}", of(&["uds"]));
+    let several = |count: u32, rest: &str| format!("followers = {count}\n{rest}{}", toml_for(&["uds"]));
     refuses(
         &several(3, ""),
         64,
@@ -592,7 +608,7 @@ fn too_many_followers_or_those_that_cannot_be_reached_are_refused() {
     refuses(&several(2, "raw = ['none']\n"), 64, &["2 followers", "--raw none"]);
     refuses(&several(2, "samples = 60_000_000\n"), 64, &["60000000 samples", "50000000"]);
     assert!(plan(&several(1, "")).is_ok());
-    let by_star = plan_of(&format!("followers = 2\n{}", of(&["*"])), reaching()).unwrap();
+    let by_star = plan_of(&format!("followers = 2\n{}", toml_for(&["*"])), reaching()).unwrap();
     assert_eq!(names(&by_star), ["shm_ring_block_followers-2"]);
     assert!(by_star.left_out.iter().any(|line| line.contains("uds/datagram")
         && line.contains(
@@ -624,7 +640,7 @@ fn a_recording_is_published_by_topics_or_called_by_clients() {
     for (pattern, name) in
         [("publish", "uds_datagram_block_publish_recording"), ("call", "uds_datagram_block_call_recording")]
     {
-        let text = format!("pattern = '{pattern}'\nfloor = false\n{}", of(&["uds"]));
+        let text = format!("pattern = '{pattern}'\nfloor = false\n{}", toml_for(&["uds"]));
         let mut experiment = Experiment::parse(&text).unwrap();
         experiment.recording = Some(recording());
         let mut systems = systems();
@@ -652,7 +668,7 @@ fn bursts_and_rates_are_trials_of_one_plan() {
     systems[1].description.variants[0].patterns = vec![Pattern::Ping, Pattern::Publish];
     let text = |pattern: &str| format!("pattern = '{pattern}'\nrate = '10'\ndemand = '4'\nrecovery_ms = '2.5'\n");
     for pattern in ["ping", "publish"] {
-        let text = format!("{}floor = false\n{}", text(pattern), of(&["uds"]));
+        let text = format!("{}floor = false\n{}", text(pattern), toml_for(&["uds"]));
         let plan = plan_of(&text, systems.clone()).unwrap();
         let loads: Vec<String> = plan.sub_experiments[0].workload.loads.iter().map(|load| load.to_string()).collect();
         assert_eq!(loads, ["10hz", "burst:4/2500000ns"], "{pattern}");
@@ -685,7 +701,7 @@ fn each_number_of_clients_is_a_sub_experiment_of_its_own_with_a_floor_of_its_own
         }
         plan_of(&format!("pattern = 'call'\n{text}"), systems)
     };
-    let plan = calling(&format!("clients = '1,4'\nmode = 'fixed-freq'\nrate = '10'\n{}", of(&["uds"]))).unwrap();
+    let plan = calling(&format!("clients = '1,4'\nmode = 'fixed-freq'\nrate = '10'\n{}", toml_for(&["uds"]))).unwrap();
     let one = "uds_datagram_block_call_fixed-freq";
     let floor = "floor_shm_ring_block_call_fixed-freq";
     assert_eq!(names(&plan), [one, &format!("{one}_clients-4"), floor, &format!("{floor}_clients-4")]);
@@ -696,16 +712,16 @@ fn each_number_of_clients_is_a_sub_experiment_of_its_own_with_a_floor_of_its_own
     };
     assert_eq!(timeouts(&plan), [3_000_000_000; 4]);
     let trips = |text: &str| {
-        let planned = self::plan(&format!("floor = false\n{text}{}", of(&["uds/stream"]))).unwrap();
+        let planned = self::plan(&format!("floor = false\n{text}{}", toml_for(&["uds/stream"]))).unwrap();
         names(&planned).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(trips(""), ["uds_stream_block"]);
     let each = ["uds_stream_block_clients-1", "uds_stream_block_clients-2"];
     assert_eq!(trips("clients = '1,2'\n"), each, "other loops than that of round trips without a number of clients");
-    let named = calling(&format!("floor = false\n{}name = 'calls'\nclients = '2,8'\n", of(&["uds"]))).unwrap();
+    let named = calling(&format!("floor = false\n{}name = 'calls'\nclients = '2,8'\n", toml_for(&["uds"]))).unwrap();
     assert_eq!(names(&named), ["calls_clients-2", "calls_clients-8"]);
-    let plan = calling(&format!("loss_timeout_s = 0.5\nfloor = false\ncpus = '1'\n{}", of(&["uds"]))).unwrap();
+    let plan = calling(&format!("loss_timeout_s = 0.5\nfloor = false\ncpus = '1'\n{}", toml_for(&["uds"]))).unwrap();
     assert_eq!((timeouts(&plan), &plan.cpus, plan.leader_cpu), (vec![500_000_000], &vec![1], None));
-    let both = calling(&format!("cpus = '0-1'\nleader_cpu = 0\n{}", of(&["uds"]))).unwrap_err().to_string();
+    let both = calling(&format!("cpus = '0-1'\nleader_cpu = 0\n{}", toml_for(&["uds"]))).unwrap_err().to_string();
     assert!(both.contains("--cpus") && both.contains("--leader-cpu"), "{both}");
 }

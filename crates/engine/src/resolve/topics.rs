@@ -149,7 +149,8 @@ mod tests {
             Some(WrittenRecording { files, speed: None, topics: Vec::new(), from_s: None, until_s: None });
         assert!(of_topics(&both).unwrap_err().to_string().contains("--topic"));
         let mut own = asked(&[good], Some(2.0));
-        own.sub_experiments = vec![SubExperimentFile { duration_s: Some(3.0), ..SubExperimentFile::of("uds") }];
+        own.sub_experiments =
+            vec![SubExperimentFile { duration_s: Some(3.0), ..SubExperimentFile::for_transport("uds") }];
         assert!(of_topics(&own).unwrap_err().to_string().contains("3 s"));
     }
 

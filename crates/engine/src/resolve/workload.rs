@@ -20,7 +20,7 @@ const CLIENTS: Having = |facts| facts.has_axis(Axis::Clients);
 const MODES: Having = |facts| facts.allowed.iter().any(|allowed| allowed.names_request);
 
 /// Workload with one number of clients and one follower. `timeout_ns` is the one asked for.
-pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
+pub(super) fn for_pattern(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
     let given = [
         ("rate", common.rate.is_some(), PACED),
         ("loss_bound", common.loss_bound.is_some(), SEARCHED),
@@ -39,9 +39,9 @@ pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> 
     }
     match pattern {
         Ping => call::round_trips(common, timeout_ns),
-        Throughput => load::of(common),
-        Publish => publish::of(common),
-        Call => call::of(common, timeout_ns),
+        Throughput => load::workload(common),
+        Publish => publish::workload(common),
+        Call => call::workload(common, timeout_ns),
         Log => log::lines(common),
     }
 }
@@ -66,7 +66,7 @@ mod tests {
     fn refused(set: impl FnOnce(&mut Common), pattern: Pattern) -> String {
         let mut common = Common::default();
         set(&mut common);
-        of(&common, pattern, None).unwrap_err().to_string()
+        for_pattern(&common, pattern, None).unwrap_err().to_string()
     }
 
     #[test]
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn round_trips_and_lines_follow_each_other() {
-        let of = |pattern| of(&Common::default(), pattern, None).unwrap();
+        let of = |pattern| for_pattern(&Common::default(), pattern, None).unwrap();
         assert_eq!((of(Ping), of(Log)), (Workload::default(), Workload::lines()));
     }
 
@@ -101,7 +101,7 @@ mod tests {
         };
         for pattern in [Ping, Throughput, Publish, Call] {
             for (common, is_burst) in [(common(Some("1000"), None), false), (common(None, Some("4")), true)] {
-                let workload = of(&common, pattern, None).unwrap();
+                let workload = for_pattern(&common, pattern, None).unwrap();
                 assert_eq!((workload.loads.len(), workload.has_bursts()), (1, is_burst), "{pattern}");
             }
         }

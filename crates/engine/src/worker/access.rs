@@ -27,7 +27,7 @@ pub fn longest(attempt: &AccessAttempt) -> Duration {
 pub fn attempt_access(attempt: &AccessAttempt, mut stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
     let system = find(&attempt.system, attempt.plugin.as_deref(), built_in)?;
     let trial = attempted(&*system, attempt);
-    send(&mut stream, &trial).map_err(|error| Error::of("supervisor's channel", error))
+    send(&mut stream, &trial).map_err(|error| Error::failed("supervisor's channel", error))
 }
 
 fn attempted(system: &dyn AnySystem, attempt: &AccessAttempt) -> RefusalTrial {

@@ -35,7 +35,7 @@ pub(super) struct MeasuredTrial {
 }
 
 impl MeasuredTrial {
-    pub(super) fn of(trial: Trial) -> Self {
+    pub(super) fn new(trial: Trial) -> Self {
         Self { trial, samples: 0, duration_ns: 0, unwritten: None, broken: None }
     }
 }
@@ -316,7 +316,7 @@ impl Account {
         let (mut trial, duration_ns, refused) = (self.trial, self.duration_ns, self.refused);
         let received = self.messages.put(&mut trial, duration_ns, refused);
         let samples = self.unwritten.as_ref().map_or(received, |samples| samples.recorded.count);
-        MeasuredTrial { samples, duration_ns, unwritten: self.unwritten, ..MeasuredTrial::of(trial) }
+        MeasuredTrial { samples, duration_ns, unwritten: self.unwritten, ..MeasuredTrial::new(trial) }
     }
 }
 
@@ -332,7 +332,7 @@ fn stream_of_link(workload: &Workload, link: u32) -> Stream {
 
 impl MessageAccount {
     fn tally_at(&self, load: OfferedLoad, links: usize, audited: usize) -> Tally {
-        let times = Times::of(load, &self.timebase, 0, 0, 1);
+        let times = Times::for_load(load, &self.timebase, 0, 0, 1);
         let mut tally = self.tally(links, times.period(), audited);
         tally.paces.gap = times.gap();
         tally

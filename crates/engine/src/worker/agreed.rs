@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = 1 << 20;
 /// Fails if a file cannot be read, or all together exceed 1 MiB.
 pub(super) fn read(scratch_dir: &Path) -> Result<BTreeMap<String, String>> {
     let folder = scratch_dir.join(AGREED_FOLDER);
-    let failed = |error| Error::of(&format!("folder '{}'", folder.display()), error);
+    let failed = |error| Error::failed(&format!("folder '{}'", folder.display()), error);
     let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         entries => entries.map_err(failed)?,
@@ -43,7 +43,7 @@ pub(super) fn read(scratch_dir: &Path) -> Result<BTreeMap<String, String>> {
 /// Fails if a name is not plain, or a file cannot be written.
 pub(super) fn write(scratch_dir: &Path, files: &BTreeMap<String, String>) -> Result<()> {
     let folder = scratch_dir.join(AGREED_FOLDER);
-    let failed = |error| Error::of(&format!("folder '{}'", folder.display()), error);
+    let failed = |error| Error::failed(&format!("folder '{}'", folder.display()), error);
     DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
     for (name, content) in files {
         let is_plain = |letter: u8| letter.is_ascii_alphanumeric() || b"._-".contains(&letter);

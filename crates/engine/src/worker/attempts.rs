@@ -31,7 +31,7 @@ pub(super) fn not_written(folder: &Path) -> impl FnOnce(std::io::Error) -> Error
 
 impl Attempts {
     pub(super) fn new(folder: &FolderHandle, name: &str) -> std::io::Result<Self> {
-        let files = Discarded::of(folder, name)?;
+        let files = Discarded::find(folder, name)?;
         let folder = folder.path().to_path_buf();
         Ok(Self { folder, files, number: 1, again: false, begun: [Instant::now(); 2], is_written: false })
     }

@@ -34,7 +34,7 @@ struct Done {
 /// Disturbs until the supervisor has gone or the time is over; answers each [`ToWorker::Continue`] with a reading.
 /// Fails if a thread, buffer or connection cannot be made.
 pub(super) fn load(part: &BackgroundPart, stream: UnixStream) -> Result<()> {
-    let mut supervisor = stream.try_clone().map_err(|error| Error::of("supervisor's channel", error))?;
+    let mut supervisor = stream.try_clone().map_err(|error| Error::failed("supervisor's channel", error))?;
     let done = Arc::new(Done::default());
     if let Err(error) = start(part, &done) {
         // The supervisor also sees this process end.
@@ -57,7 +57,7 @@ pub(super) fn load(part: &BackgroundPart, stream: UnixStream) -> Result<()> {
                     network_bytes: done.network_bytes.load(Relaxed),
                     failed: None,
                 };
-                send(&mut supervisor, &reading).map_err(|error| Error::of("supervisor's channel", error))?;
+                send(&mut supervisor, &reading).map_err(|error| Error::failed("supervisor's channel", error))?;
             }
             // Its threads end with this process.
             _ => return Ok(()),
@@ -77,7 +77,7 @@ fn start(part: &BackgroundPart, done: &Arc<Done>) -> Result<()> {
         spawn("load-memory", move || copy(buffer, &done))?;
     }
     if part.load.network {
-        let failed = |error| Error::of("the load on the network", error);
+        let failed = |error| Error::failed("the load on the network", error);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
         let to = listener.local_addr().map_err(failed)?;
         let (out, own) = TcpStream::connect(to).and_then(|out| Ok((out.local_addr()?, out))).map_err(failed)?;
@@ -94,7 +94,7 @@ fn start(part: &BackgroundPart, done: &Arc<Done>) -> Result<()> {
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let spawned = Builder::new().name(name.to_owned()).spawn(work);
-    spawned.map(drop).map_err(|error| Error::of("a thread of the load", error))
+    spawned.map(drop).map_err(|error| Error::failed("a thread of the load", error))
 }
 
 fn spin() {

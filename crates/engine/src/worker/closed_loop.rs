@@ -149,7 +149,7 @@ impl Driver for ClosedLoop {
         let memory = plan.one_way.then(|| ArrivalMemory::create(begin.most.clone(), leader.controls.followers()));
         let memory = memory.transpose()?;
         begin.arrivals = memory.as_ref().map(|memory| leader.arrival_place(memory));
-        let stamps = StampMemory::of(plan.instrument, begin.first, most)?;
+        let stamps = StampMemory::for_instrument(plan.instrument, begin.first, most)?;
         if let Some(stamps) = &stamps {
             begin.arrivals = Some(ArrivalPlace::Leader(stamps.follower.place()));
             begin.most = stamps.follower.counts().to_vec();
@@ -291,7 +291,11 @@ fn put_one_way(
 
 impl StampMemory {
     /// Room for the stamps of up to `most` messages from number `first` on, if calls are stamped.
-    fn of(instrument: Option<Instrument>, first: u64, most: u64) -> std::result::Result<Option<Self>, OutOfMemory> {
+    fn for_instrument(
+        instrument: Option<Instrument>,
+        first: u64,
+        most: u64,
+    ) -> std::result::Result<Option<Self>, OutOfMemory> {
         let create = || ArrivalMemory::create(vec![most; STAMPS], 1);
         let is_stamped = instrument == Some(Instrument::Stamps);
         is_stamped.then(|| Ok(Self { first, leader: create()?, follower: create()? })).transpose()

@@ -172,7 +172,7 @@ impl Controls {
     /// Fails if it does not come in time, or the follower's process does nothing.
     pub(super) fn recv(&mut self, follower: u32, patience: FollowerPatience) -> Result<FromFollower> {
         let begin = Instant::now();
-        let mut stillness = self.followers[follower as usize].peer_pid().map(Stillness::of);
+        let mut stillness = self.followers[follower as usize].peer_pid().map(Stillness::new);
         loop {
             if let Some(message) = self.recv_within(follower, SIGN_OF_LIFE)? {
                 return Ok(message);

@@ -18,7 +18,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    pub fn of(what: &str, why: impl std::fmt::Display) -> Self {
+    pub fn failed(what: &str, why: impl std::fmt::Display) -> Self {
         Error::Failed(format!("{what}: {why}"))
     }
 }

@@ -47,7 +47,7 @@ impl Follower {
             _ => None,
         };
         let mut control = Channel::new(stream, shared.clone(), Target::current(), stops)
-            .map_err(|error| Error::of("control channel", error))?;
+            .map_err(|error| Error::failed("control channel", error))?;
         let greeting = control.receive(ANSWER_TIMEOUT);
         let versions = match &greeting {
             Ok(ToFollower::Setup(setup)) if setup.protocol != PROTOCOL => {
@@ -93,7 +93,7 @@ impl Follower {
     }
 
     pub(super) fn send(&mut self, message: &FromFollower) -> Result<()> {
-        self.control.send(message).map_err(|error| Error::of("the leader has gone", error))
+        self.control.send(message).map_err(|error| Error::failed("the leader has gone", error))
     }
 
     /// Applies the planned scheduling to this process, once its measuring threads exist.
@@ -102,12 +102,13 @@ impl Follower {
         if sched.is_other() {
             return Ok(());
         }
-        os::schedule_process(sched, self.setup.library_sched).map_err(|error| Error::of("real-time scheduling", error))
+        os::schedule_process(sched, self.setup.library_sched)
+            .map_err(|error| Error::failed("real-time scheduling", error))
     }
 
     pub(super) fn pin(&self, now: bool) -> Result<()> {
         match self.setup.cpu {
-            Some(cpu) if now => os::pin_thread(cpu).map_err(|error| Error::of(&format!("CPU {cpu}"), error)),
+            Some(cpu) if now => os::pin_thread(cpu).map_err(|error| Error::failed(&format!("CPU {cpu}"), error)),
             _ => Ok(()),
         }
     }
@@ -118,7 +119,7 @@ impl Follower {
             ArrivalPlace::Follower => Ok(ArrivalMemory::create(messages, 1)?),
             ArrivalPlace::Leader(file) => {
                 let memory = ArrivalMemory::open(file, messages, self.setup.options.follower_index);
-                memory.map_err(|error| Error::of("memory for arrivals", error))
+                memory.map_err(|error| Error::failed("memory for arrivals", error))
             }
         }
     }
@@ -134,7 +135,7 @@ impl Follower {
 
     /// Answers requests for the clock until the leader has asked often enough.
     pub(super) fn answer_clock(&mut self) -> Result<()> {
-        let failed = |error| Error::of("asking for the clock", error);
+        let failed = |error| Error::failed("asking for the clock", error);
         let address = self.setup.options.local_address;
         let address = address.ok_or_else(|| Error::Failed("the leader has the same clock".to_owned()))?;
         let server = ClockServer::bind(address).map_err(failed)?;
@@ -159,7 +160,7 @@ impl Follower {
         let answered = self
             .alone(endpoint, inboxes, |lane, setting, listening| lane.answer(setting, answers, observer, listening));
         answered.map_err(|failure| match failure {
-            Failure::Transport(error) => Error::of("answer", error),
+            Failure::Transport(error) => Error::failed("answer", error),
             failure => Error::Failed(failure.to_string()),
         })
     }
@@ -175,7 +176,7 @@ impl Follower {
     ) -> Result<Arrived> {
         let counted = self
             .alone(endpoint, inboxes, |lane, setting, listening| lane.count(setting, first, kept, observer, listening));
-        counted.map_err(|failure| Error::of("take messages", failure))
+        counted.map_err(|failure| Error::failed("take messages", failure))
     }
 
     /// Uses the first link in this thread, and reports that it is ready once a callback is in place.

@@ -35,7 +35,7 @@ const ENDING: &str = "end after a failure";
 
 /// Does a job, and reports its end to the supervisor at the other end of `stream`.
 pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
-    let mut supervisor = stream.try_clone().map_err(|error| Error::of("supervisor's channel", error))?;
+    let mut supervisor = stream.try_clone().map_err(|error| Error::failed("supervisor's channel", error))?;
     let (result, threads) = match prepare(job, stream, built_in) {
         Ok((system, mut leader, threads)) => {
             let result = run(&mut leader, &*system);
@@ -48,7 +48,7 @@ pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
     };
     // Their errors have come over the control channel.
     let end = |threads: Vec<JoinHandle<()>>| threads.into_iter().for_each(|thread| drop(thread.join()));
-    let gone = |error| Error::of("supervisor's channel", error);
+    let gone = |error| Error::failed("supervisor's channel", error);
     let ending = match result {
         Ok(()) => {
             end(threads);
@@ -73,7 +73,7 @@ fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Pr
     let shared = Arc::new(Shared::default());
     let stops = |message: &ToWorker, _: &Shared| matches!(message, ToWorker::Stop).then_some(0);
     let supervisor = Channel::new(supervisor, shared.clone(), Target::current(), stops)
-        .map_err(|error| Error::of("supervisor's channel", error))?;
+        .map_err(|error| Error::failed("supervisor's channel", error))?;
     let transport = &job.sub_experiment.transport;
     let system = find(&transport.system, job.plugin.as_deref(), built_in)?;
     let description = system.description();
@@ -84,20 +84,20 @@ fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Pr
         if variant.same_process { start_followers(&job, &system)? } else { (meet_followers(&job)?, Vec::new()) };
     let channel = |stream| Channel::new(stream, shared.clone(), Target::current(), |_, _| None);
     let controls: std::io::Result<Vec<_>> = streams.into_iter().map(channel).collect();
-    let controls = controls.map_err(|error| Error::of("control channel", error))?;
+    let controls = controls.map_err(|error| Error::failed("control channel", error))?;
     let controls = Controls::new(supervisor, controls, &job);
     let failed = |error: std::io::Error| match error.kind() {
         ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied | ErrorKind::StorageFull => {
             Error::Failed(format!("results folder: {error}; {}", to_go_on(&error)))
         }
-        _ => Error::of("results folder", error),
+        _ => Error::failed("results folder", error),
     };
     let results = job.results.open().map_err(failed)?;
-    let files = Files::of(&job, &results).map_err(failed)?;
+    let files = Files::for_job(&job, &results).map_err(failed)?;
     let attempts = Attempts::new(&results, &job.sub_experiment.name).map_err(failed)?;
     let interrupter = Interrupter::new(shared.clone(), Target::current());
     let interrupter =
-        interrupter.map_err(|error| Error::of("the thread that ends long waits cannot be started", error))?;
+        interrupter.map_err(|error| Error::failed("the thread that ends long waits cannot be started", error))?;
     let leader = Leader { job, shared, files, attempts, controls, interrupter, variant, description };
     Ok((system, leader, threads))
 }
@@ -106,7 +106,7 @@ fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Pr
 fn start_followers(job: &Job, system: &Arc<dyn AnySystem>) -> Result<(Vec<UnixStream>, Vec<JoinHandle<()>>)> {
     let (mut streams, mut threads) = (Vec::new(), Vec::new());
     for _ in &job.controls {
-        let (own, other) = UnixStream::pair().map_err(|error| Error::of("control socket", error))?;
+        let (own, other) = UnixStream::pair().map_err(|error| Error::failed("control socket", error))?;
         let system = system.clone();
         let follow = move || {
             // An error has been sent to the leader, which reports it.
@@ -117,14 +117,14 @@ fn start_followers(job: &Job, system: &Arc<dyn AnySystem>) -> Result<(Vec<UnixSt
         };
         streams.push(own);
         let thread = std::thread::Builder::new().spawn(follow);
-        threads.push(thread.map_err(|error| Error::of("thread of a follower", error))?);
+        threads.push(thread.map_err(|error| Error::failed("thread of a follower", error))?);
     }
     Ok((streams, threads))
 }
 
 /// Accepts each follower process at its socket, and returns the control channels.
 fn meet_followers(job: &Job) -> Result<Vec<UnixStream>> {
-    let failed = |error| Error::of("control socket", error);
+    let failed = |error| Error::failed("control socket", error);
     let listeners: std::io::Result<Vec<_>> = job.controls.iter().map(UnixListener::bind).collect();
     let mut streams = Vec::new();
     for (index, listener) in listeners.map_err(failed)?.iter().enumerate() {
@@ -255,7 +255,7 @@ fn connect(leader: &mut Leader, lanes: &mut [&mut dyn Lane], baseline: &Baseline
 fn refuse_third_hosts(leader: &mut Leader) -> Result<()> {
     let Some(own) = leader.job.local_address.filter(|_| !leader.variant.broker) else { return Ok(()) };
     let hosts = [&leader.job.follower_addresses[..], &[own]].concat();
-    let failed = |error| Error::of("the sockets of the leader", error);
+    let failed = |error| Error::failed("the sockets of the leader", error);
     match proof::connected_elsewhere(&hosts).map_err(failed)? {
         Some(other) => {
             let hosts = leader.job.hosts.join(", ");

@@ -174,7 +174,7 @@ impl Follower {
                 });
                 match spawned {
                     Ok(thread) => threads.push(thread),
-                    Err(error) => started = Err(Error::of("a thread for each link cannot be started", error)),
+                    Err(error) => started = Err(Error::failed("a thread for each link cannot be started", error)),
                 }
             }
             let _aside = os::step_aside(self.setup().sched);
@@ -192,7 +192,7 @@ impl Follower {
             match (attended, failure) {
                 (Ok(used), failure) => Ok((used, failure, done)),
                 // A thread's own failure tells more than its consequence here.
-                (Err(_), Some(failure)) => Err(Error::of("take messages", failure)),
+                (Err(_), Some(failure)) => Err(Error::failed("take messages", failure)),
                 (Err(error), None) => Err(error),
             }
         })

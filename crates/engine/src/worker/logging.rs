@@ -244,7 +244,7 @@ fn prepare_log(leader: &Leader, payload_bytes: u64, most: u64) -> Result<(PathBu
     remove(&file)?;
     let is_pipe = leader.variant.path == Claim::Pipe;
     if is_pipe {
-        os::make_fifo(&file).map_err(|error| Error::of(&format!("FIFO '{}'", file.display()), error))?;
+        os::make_fifo(&file).map_err(|error| Error::failed(&format!("FIFO '{}'", file.display()), error))?;
     }
     let begin = Begin {
         most: vec![most],
@@ -275,7 +275,7 @@ fn with_logger<R: Send>(
     };
     std::thread::scope(|scope| {
         let thread = Builder::new().name("logger".to_owned()).spawn_scoped(scope, sit);
-        let thread = thread.map_err(|error| Error::of("a thread for the logger cannot be started", error))?;
+        let thread = thread.map_err(|error| Error::failed("a thread for the logger cannot be started", error))?;
         thread.join().map_err(|panic| Error::Failed(panicked("the logging thread", &*panic)))?
     })
 }
@@ -324,7 +324,7 @@ fn lack_of_room(file: &Path, counts: &Counts, lines: &Lines) -> Option<String> {
 fn remove(file: &Path) -> Result<()> {
     match std::fs::remove_file(file) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::of(&format!("file '{}' cannot be removed", file.display()), error))
+            Err(Error::failed(&format!("file '{}' cannot be removed", file.display()), error))
         }
         _ => Ok(()),
     }

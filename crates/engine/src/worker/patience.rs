@@ -53,7 +53,7 @@ pub(super) struct Stillness {
 }
 
 impl Stillness {
-    pub(super) fn of(pid: u32) -> Self {
+    pub(super) fn new(pid: u32) -> Self {
         Self { pid, used_ns: os::process_cpu_ns(pid), since: Instant::now() }
     }
 
@@ -80,8 +80,8 @@ mod tests {
     #[test]
     fn a_process_that_sleeps_stands_still_and_one_that_works_does_not() {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let mut asleep = Stillness::of(child.id());
-        let mut own = Stillness::of(std::process::id());
+        let mut asleep = Stillness::new(child.id());
+        let mut own = Stillness::new(std::process::id());
         // It uses CPU time until it sleeps.
         while asleep.look() < Duration::from_millis(200) {
             std::thread::sleep(Duration::from_millis(50));
@@ -89,7 +89,7 @@ mod tests {
         let begin = own.since;
         own.look();
         assert!(own.since > begin && asleep.why().is_empty());
-        os::signal(&os::ProcessIdentity::of(child.id()).unwrap(), os::Signal::STOP);
+        os::signal(&os::ProcessIdentity::from_pid(child.id()).unwrap(), os::Signal::STOP);
         while asleep.why().is_empty() {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -26,7 +26,7 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
         Ok(Some(ToWorker::Background(part))) => background::load(&part, stream),
         Ok(Some(ToWorker::AttemptAccess(attempt))) => access::attempt_access(&attempt, stream, built_in),
         Ok(Some(ToWorker::Stop | ToWorker::Continue | ToWorker::AccessAttempted(_)) | None) => Ok(()),
-        Err(error) => Err(Error::of("no part was given", error)),
+        Err(error) => Err(Error::failed("no part was given", error)),
     };
     match ended {
         Ok(()) => exit::GOOD,
@@ -42,7 +42,7 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
 fn follow(part: &Follow, mut supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
     let result = connect(&part.control, ANSWER_TIMEOUT)
         .and_then(|stream| os::check_peer(&stream).map(|()| stream))
-        .map_err(|error| Error::of("the leader cannot be reached", error))
+        .map_err(|error| Error::failed("the leader cannot be reached", error))
         .and_then(|stream| serve::follow(stream, part, built_in));
     let last_word = match &result {
         Ok(()) => FromFollower::Used(audit::this_thread("follower", Whose::Process)),

@@ -46,7 +46,7 @@ impl Follower {
     /// Reads the pipe while it is written.
     fn read_pipe(&mut self, mut check: LineCheck) -> Result<(LineCheck, u64)> {
         let file = self.setup().options.log_file();
-        let failed = |error| Error::of(&format!("pipe '{}'", file.display()), error);
+        let failed = |error| Error::failed(&format!("pipe '{}'", file.display()), error);
         let pipe = OpenOptions::new().read(true).custom_flags(os::NO_WAIT).open(&file);
         let mut pipe = pipe.map_err(failed)?;
         let mut piece = vec![0; PIECE];
@@ -68,7 +68,7 @@ impl Follower {
                 Some((_, when)) if Instant::elapsed(&when) > LONGEST_DRAINING => {
                     let seconds = LONGEST_DRAINING.as_secs();
                     let why = format!("the logger has closed it, but it still has a writer after {seconds} s");
-                    return Err(Error::of(&format!("pipe '{}'", file.display()), why));
+                    return Err(Error::failed(&format!("pipe '{}'", file.display()), why));
                 }
                 Some(_) => std::thread::sleep(Duration::from_millis(1)),
                 // Nobody writes before the logger has opened it, and after it has closed it.
@@ -90,7 +90,7 @@ impl Follower {
             }
         };
         let file = self.setup().options.log_file();
-        read_whole(&file, &mut check).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))?;
+        read_whole(&file, &mut check).map_err(|error| Error::failed(&format!("file '{}'", file.display()), error))?;
         Ok((check, calls))
     }
 

@@ -14,7 +14,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 pub(super) fn relay(part: &Relay, mut supervisor: UnixStream) -> Result<()> {
     let leader = connect(&part.control, ANSWER_TIMEOUT)
         .and_then(|stream| os::check_peer(&stream).map(|()| stream))
-        .map_err(|error| Error::of("the leader cannot be reached", error))?;
+        .map_err(|error| Error::failed("the leader cannot be reached", error))?;
     let failed = |why: String| Error::Failed(format!("host '{}': {why}", part.to));
     let result = carry(part, &leader).map_err(failed);
     let word = match &result {
@@ -56,7 +56,7 @@ fn carry(part: &Relay, leader: &UnixStream) -> std::result::Result<Option<FromFo
             }
         }
     });
-    let (mut silence, mut writer) = (Silence::of(LONGEST_SILENCE), leader.try_clone().map_err(gone)?);
+    let (mut silence, mut writer) = (Silence::new(LONGEST_SILENCE), leader.try_clone().map_err(gone)?);
     loop {
         let message = ssh.next(SIGN_OF_LIFE)?;
         silence.note(message.is_some());

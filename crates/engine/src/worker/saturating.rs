@@ -215,7 +215,7 @@ impl Saturating {
         let leg = ready.leg;
         let LegEnd::Bounds { messages, duration_ns } = leg.end else { return Err(unprepared()) };
         let (base, before, links) = (leader.job.timebase, self.before, self.flows.len());
-        let (pool, sending) = (&ThreadPool::new(links), &Sending::of(links));
+        let (pool, sending) = (&ThreadPool::new(links), &Sending::for_threads(links));
         let last = messages.map_or(u64::MAX, |messages| before + messages);
         let burst = burst(leg.load, leg.payload_bytes);
         let timed_at = move |begin: u64| duration_ns.map_or(u64::MAX, |ns| begin + base.to_ticks(ns));

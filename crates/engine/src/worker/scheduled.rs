@@ -78,7 +78,7 @@ impl<'r> Timetables<'r> {
     fn of_link(&self, begin: u64, link: usize) -> Times<'r> {
         match self.replay.filter(|_| self.leg.end == LegEnd::Recording) {
             Some(replay) => Times::Recorded(replay.times(link, begin)),
-            None => Times::of(self.leg.load, &self.base, begin, link, self.links),
+            None => Times::for_load(self.leg.load, &self.base, begin, link, self.links),
         }
     }
 }
@@ -139,7 +139,7 @@ impl Driver for Scheduled<'_> {
 
     fn drive(&mut self, leader: &mut Leader, session: &mut Session<'_>, ready: ReadyLeg) -> Result<SentLeg> {
         let (leg, base, count, sequence) = (ready.leg, leader.job.timebase, session.lanes.len(), session.sequence);
-        let (pool, sending) = (&ThreadPool::new(count), &Sending::of(count));
+        let (pool, sending) = (&ThreadPool::new(count), &Sending::for_threads(count));
         let spins = self.spins && leader.job.sub_experiment.wait == Wait::Poll;
         let longest_ns = if spins { 0 } else { look_ns(count) };
         let rest = Sleep { ticks_per_ns: base.ticks_per_ns(), longest_ns };

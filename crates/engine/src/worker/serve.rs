@@ -37,7 +37,7 @@ impl Follower {
     /// Opens the transport, connects it, and serves the leader's requests.
     pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
         let page = self.setup().core_to_core.map(Page::open).transpose();
-        let page = page.map_err(|error| Error::of("page of the core-to-core probe", error))?;
+        let page = page.map_err(|error| Error::failed("page of the core-to-core probe", error))?;
         let baseline = Observer::baseline(self.setup().options.local_address);
         let links = self.setup().options.link_count;
         if links == 0 {
@@ -55,7 +55,8 @@ impl Follower {
             };
             agreed::write(&self.setup().options.scratch_dir, &files)?;
         }
-        let mut endpoint = system.open(&self.setup().options, &inboxes).map_err(|error| Error::of("open", error))?;
+        let mut endpoint =
+            system.open(&self.setup().options, &inboxes).map_err(|error| Error::failed("open", error))?;
         self.connect(&mut endpoint.lanes(), &baseline, system)?;
         drop(for_this_user);
         self.serve(&mut *endpoint, &inboxes, page.as_ref(), &baseline)
@@ -63,7 +64,7 @@ impl Follower {
 
     fn connect(&mut self, lanes: &mut [&mut dyn Lane], baseline: &Baseline, system: &dyn AnySystem) -> Result<()> {
         let addresses: tripmeter_abi::Result<_> = lanes.iter_mut().map(|lane| lane.link().address()).collect();
-        let addresses = addresses.map_err(|error| Error::of("open", error))?;
+        let addresses = addresses.map_err(|error| Error::failed("open", error))?;
         self.send(&FromFollower::Opened { addresses })?;
         let ToFollower::Connect(peers) = self.control.receive(OPEN_TIMEOUT)? else {
             return Err(Error::Failed("the leader did not send its address".to_owned()));
@@ -72,7 +73,7 @@ impl Follower {
         // Each of our links gets one of the leader's; the only one gets those of all publishers.
         let of_each = self.setup().options.publisher_count.max(1) as usize;
         for (lane, peers) in lanes.iter_mut().zip(peers.chunks(of_each)) {
-            lane.link().connect(peers, timeout_ns).map_err(|error| Error::of("connect", error))?;
+            lane.link().connect(peers, timeout_ns).map_err(|error| Error::failed("connect", error))?;
         }
         self.pin(self.setup().own_threads)?;
         let memory_lock = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());

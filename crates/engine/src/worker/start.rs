@@ -23,7 +23,7 @@ pub struct BuiltIn<'a> {
 
 pub(super) fn confine(cpus: &[usize]) -> Result<()> {
     let confined = if cpus.is_empty() { Ok(()) } else { os::confine_process(cpus) };
-    confined.map_err(|error| Error::of(&format!("CPUs {cpus:?} cannot be used"), error))
+    confined.map_err(|error| Error::failed(&format!("CPUs {cpus:?} cannot be used"), error))
 }
 
 /// System of that name: the plugin, if a file is given, else a built-in one.

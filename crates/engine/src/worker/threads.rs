@@ -82,7 +82,7 @@ pub(super) fn run_parallel(
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
                     pool.stop();
-                    return Err(Error::of("a thread for each link cannot be started", error));
+                    return Err(Error::failed("a thread for each link cannot be started", error));
                 }
             }
         }

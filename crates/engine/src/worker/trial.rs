@@ -214,7 +214,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
         }
         trial.number = self.leader.files.next_trial();
         let samples = trial.count(&Stream::all(), Figure::Received);
-        Ok(Some(MeasuredTrial { samples, broken, ..MeasuredTrial::of(trial) }))
+        Ok(Some(MeasuredTrial { samples, broken, ..MeasuredTrial::new(trial) }))
     }
 
     /// Makes one trial: in one leg, or in several if only histograms are kept. `None` if nothing that counts was sent in time.

@@ -70,7 +70,7 @@ impl Chunks {
                 false => ByteSource::Stream(Box::new(all)),
             }
         };
-        let mut chunks = Self::of(source, metadata.len(), u64::MAX);
+        let mut chunks = Self::new(source, metadata.len(), u64::MAX);
         while chunks.unread.len() < UTF8_BOM.len() && !chunks.ended {
             chunks.fill().map_err(failed)?;
         }
@@ -100,13 +100,13 @@ impl Chunks {
         }
     }
 
-    fn of(source: ByteSource, size: u64, left: u64) -> Self {
+    fn new(source: ByteSource, size: u64, left: u64) -> Self {
         Self { source, size, buffer: Vec::new(), unread: 0..0, left, ended: false }
     }
 
     /// Lines that begin in a range of bytes of the file.
     pub fn range(rest: &FileRest, bytes: Range<u64>) -> Result<Self, ChunkError> {
-        let from = |start: u64| Self::of(ByteSource::Plain(rest.file.clone(), start), rest.size, bytes.end - start);
+        let from = |start: u64| Self::new(ByteSource::Plain(rest.file.clone(), start), rest.size, bytes.end - start);
         if bytes.start <= rest.start {
             return Ok(from(bytes.start));
         }

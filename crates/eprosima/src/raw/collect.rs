@@ -211,7 +211,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
             if let Some(row) = row {
                 self.change(&row.payload)?;
                 self.open.last_mut().expect("a payload was begun").latencies_us.push(row.latency_us);
-                *shape = if layout.usual() { RowShape::of(line) } else { None };
+                *shape = if layout.usual() { RowShape::from_line(line) } else { None };
             }
             rest = after;
         }

@@ -42,7 +42,7 @@ struct NumberMask {
 
 impl RowShape {
     /// Shape of a line; `None` if the line is left to [`super::row`].
-    pub fn of(line: &[u8]) -> Option<Self> {
+    pub fn from_line(line: &[u8]) -> Option<Self> {
         let sample = line.iter().position(|byte| !byte.is_ascii_digit())?;
         let before = sample + line.get(sample + 1..)?.iter().position(|byte| *byte == b',')? + 2;
         let plain = line[before..].trim_ascii_end().iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
@@ -236,7 +236,7 @@ mod tests {
     fn latencies_us(numbers: &[&str]) -> Vec<f64> {
         let rows: String = numbers.iter().map(|number| format!("1,16,{number}\n")).collect();
         let mut latencies_us = Vec::new();
-        RowShape::of(b"1,16,1.5\n")
+        RowShape::from_line(b"1,16,1.5\n")
             .unwrap()
             .rows(format!("{rows}{}", "-".repeat(MARGIN)).as_bytes(), &mut latencies_us);
         latencies_us
@@ -305,7 +305,7 @@ mod tests {
                 let at = random.usize(text.len() / 2..text.len());
                 text[at] = LETTERS[random.usize(..LETTERS.len())];
             }
-            let shape = RowShape::of(row(1, 1.5).as_bytes()).unwrap();
+            let shape = RowShape::from_line(row(1, 1.5).as_bytes()).unwrap();
             let mut latencies_us = Vec::new();
             let (bytes, rows) = shape.rows(&text, &mut latencies_us);
             assert_eq!(latencies_us, plainly(&text[..bytes]), "round {round}");

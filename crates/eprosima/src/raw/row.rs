@@ -38,7 +38,7 @@ pub struct RowError {
 }
 
 impl RowLayout {
-    pub fn of(file: &Path, chunks: &mut Chunks) -> Result<Self, FileError> {
+    pub fn read(file: &Path, chunks: &mut Chunks) -> Result<Self, FileError> {
         let mut header_lines = 0;
         let mut line: &[u8];
         loop {

@@ -87,7 +87,7 @@ pub(super) fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
     for one in results {
         let judged = JudgedResults { manifest: one.manifest.clone(), allows_damage: false };
         let mut by_place: BTreeMap<(String, u64), Vec<Selected>> = BTreeMap::new();
-        let table = MetricTable::of(one.manifest);
+        let table = MetricTable::from_manifest(one.manifest);
         for figure in Selection::default().select(&table) {
             let place = (figure.address.sub_experiment.clone(), figure.address.payload_bytes);
             by_place.entry(place).or_default().push(figure);

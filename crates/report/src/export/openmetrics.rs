@@ -26,7 +26,7 @@ pub fn openmetrics(results: &[NamedResults<'_>]) -> (String, Vec<String>) {
     };
     for one in results {
         let folder = (results.len() > 1).then(|| ("folder", one.name.to_owned()));
-        let table = MetricTable::of(one.manifest);
+        let table = MetricTable::from_manifest(one.manifest);
         let measured = measured(std::slice::from_ref(one));
         let unusable = |sub: &'_ ExportedSub| {
             let payloads = sub.payloads.iter().filter(|payload| sub.unusable(payload).is_some());

@@ -139,7 +139,7 @@ fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
     }
     let at = capitalised(&panel.at(payload));
     let unranked = panel.unranked(payload).map(|what| format!("{at}, {what}."));
-    let Some(Fastest { label, value, lead, losses }) = Fastest::of(panel, payload) else { return unranked };
+    let Some(Fastest { label, value, lead, losses }) = Fastest::find(panel, payload) else { return unranked };
     let (figure, written) = (panel.name(), panel.written(value.value));
     let a_median = if panel.has_samples() { "a median of " } else { "" };
     let word = if panel.figure.better() == Better::Higher { "highest" } else { "fastest" };

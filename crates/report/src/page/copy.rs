@@ -32,7 +32,7 @@ pub fn lines(panel: &Panel<'_>, drawn: &[Line]) -> Vec<Line> {
         sizes.dedup();
         let points: Vec<(f64, f64)> = sizes.iter().filter_map(|bytes| Some((*bytes as f64, ns(*bytes)?))).collect();
         // That of its folder's other lines.
-        let stroke = if sides.len() > 1 { Look::of(0, place).stroke } else { Stroke::Dashed };
+        let stroke = if sides.len() > 1 { Look::for_line(0, place).stroke } else { Stroke::Dashed };
         let look = Look { color: Some(BLACK), marker: Marker::None, stroke, strong: false };
         (points.len() > 1).then(|| Line { name: name(panel, side), points, look, ..Line::default() })
     };

@@ -368,7 +368,7 @@ fn look_among(kinds: &mut Vec<LineKey>, line: &LineKey, folder: usize) -> Look {
     if place == kinds.len() {
         kinds.push(kind);
     }
-    Look::of(place, folder)
+    Look::for_line(place, folder)
 }
 
 /// Wait and touch, if all have the same.

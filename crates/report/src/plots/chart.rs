@@ -133,7 +133,7 @@ impl Look {
     /// The look of a line among others of several results: colour and marker by its place among the names of lines, the
     /// stroke by its folder, and of scatter plots the marker too. Black is the floor's. No two of 36 places have all of
     /// them in common.
-    pub fn of(place: usize, folder: usize) -> Self {
+    pub fn for_line(place: usize, folder: usize) -> Self {
         const STROKES: [Stroke; 4] = [Stroke::Solid, Stroke::Dashed, Stroke::Dotted, Stroke::DashDot];
         let colors: Vec<_> = PALETTE.iter().filter(|color| **color != BLACK).collect();
         Self {

@@ -29,7 +29,8 @@ pub struct Named<'a> {
 
 /// Subject of the histogram and the series of a payload, with lines at its median and 99 %.
 pub fn subject<'a>(sub_experiment: &'a str, bytes: &'a Bytes, row: Option<&SummaryRow>) -> PlotSubject<'a> {
-    let mark = |magnitude: Magnitude| (magnitude.column().to_owned(), row.map_or(f64::NAN, |row| magnitude.of(row)));
+    let mark =
+        |magnitude: Magnitude| (magnitude.column().to_owned(), row.map_or(f64::NAN, |row| magnitude.value_in(row)));
     let marks = [mark(Magnitude::Median), mark(Magnitude::P99)];
     PlotSubject { sub_experiment, payload: bytes.text(), latency: LATENCY, marks }
 }
@@ -254,14 +255,14 @@ fn payloads(summaries: &[Named<'_>]) -> Vec<Bytes> {
 
 /// One figure over these payloads; NaN where there is none.
 fn over_payloads(name: String, summary: &Summary, magnitude: Magnitude, payloads: &[Bytes]) -> Line {
-    let value = |bytes| summary.row(bytes).map_or(f64::NAN, |row| magnitude.of(row));
+    let value = |bytes| summary.row(bytes).map_or(f64::NAN, |row| magnitude.value_in(row));
     let points = payloads.iter().enumerate().map(|(index, bytes)| (index as f64, value(bytes))).collect();
     Line { name, points, ..Line::default() }
 }
 
 /// One figure of one payload over the experiments; NaN where there is none.
 fn over_experiments(magnitude: Magnitude, bytes: &Bytes, experiments: &[Named<'_>]) -> Vec<(f64, f64)> {
-    let value = |one: &Named<'_>| one.summary.row(bytes).map_or(f64::NAN, |row| magnitude.of(row));
+    let value = |one: &Named<'_>| one.summary.row(bytes).map_or(f64::NAN, |row| magnitude.value_in(row));
     experiments.iter().enumerate().map(|(index, one)| (index as f64, value(one))).collect()
 }
 

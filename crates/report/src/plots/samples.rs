@@ -26,7 +26,7 @@ impl Histogram {
     ///
     /// # Source
     /// `numpy.histogram(samples, bins=100)`, but around a single value the range is 5 % of it to either side.
-    pub fn of(samples: &[f64], log: bool) -> Self {
+    pub fn from_samples(samples: &[f64], log: bool) -> Self {
         let shown = || samples.iter().copied().filter(|&value| super::scale::drawable(value, log));
         let (count, low, high) =
             shown().fold((0, f64::INFINITY, f64::NEG_INFINITY), |(n, low, high), v| (n + 1, low.min(v), high.max(v)));
@@ -80,7 +80,7 @@ pub struct SampleSeries {
 
 impl SampleSeries {
     /// Reduces the samples, in one pass, for a linear or logarithmic axis. No extreme is lost.
-    pub fn of(samples: &[f64], log: bool) -> Self {
+    pub fn from_samples(samples: &[f64], log: bool) -> Self {
         let group = if samples.len() <= 2 * GROUPS { 1 } else { samples.len().div_ceil(GROUPS) };
         let mut buffer = Vec::with_capacity(group);
         let mut left_out = 0;
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn bins_are_those_of_numpy() {
         let samples: Vec<f64> = (0..1000).map(|i| (f64::from((i * 7919) % 1009) / 100.0).powi(3)).collect();
-        let histogram = Histogram::of(&samples, false);
+        let histogram = Histogram::from_samples(&samples, false);
         assert_eq!((histogram.edges.len(), histogram.counts.len()), (101, 100));
         assert_eq!(histogram.counts.iter().sum::<u64>(), 1000);
         assert_eq!(histogram.counts[..8], [215, 56, 39, 31, 26, 23, 21, 19]);
@@ -121,11 +121,11 @@ mod tests {
 
     #[test]
     fn odd_samples_are_counted_and_left_out() {
-        let histogram = Histogram::of(&[f64::NAN, 1.0, f64::INFINITY, -1.0, 0.0], true);
+        let histogram = Histogram::from_samples(&[f64::NAN, 1.0, f64::INFINITY, -1.0, 0.0], true);
         assert_eq!((histogram.samples, histogram.left_out, histogram.counts.iter().sum::<u64>()), (5, 4, 1));
-        assert!(Histogram::of(&[], false).edges.is_empty());
-        assert!(Histogram::of(&[0.0; 3], false).edges[0] < 0.0);
-        let series = SampleSeries::of(&[f64::NAN, 1.0], false);
+        assert!(Histogram::from_samples(&[], false).edges.is_empty());
+        assert!(Histogram::from_samples(&[0.0; 3], false).edges[0] < 0.0);
+        let series = SampleSeries::from_samples(&[f64::NAN, 1.0], false);
         assert_eq!((series.left_out, series.points[1]), (1, (2.0, 1.0, 1.0, 1.0)));
         assert!(series.points[0].1.is_nan());
     }
@@ -134,12 +134,12 @@ mod tests {
     fn a_series_keeps_every_extreme() {
         let mut samples = vec![10.0; 1_000_003];
         (samples[123_456], samples[1_000_002]) = (1.0, 5000.0);
-        let series = SampleSeries::of(&samples, true);
+        let series = SampleSeries::from_samples(&samples, true);
         assert!(series.points.len() <= GROUPS);
         let low = series.points.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
         let high = series.points.iter().map(|point| point.3).fold(0.0, f64::max);
         assert_eq!((low, high), (1.0, 5000.0));
         assert!(series.points.iter().all(|point| point.2 == 10.0 || point.1 == 5000.0));
-        assert_eq!(SampleSeries::of(&samples[..1600], false).points.len(), 1600);
+        assert_eq!(SampleSeries::from_samples(&samples[..1600], false).points.len(), 1600);
     }
 }

@@ -81,7 +81,7 @@ fn report(factor: f64, missing: &[u64]) -> CheckReport {
     let measured = summary(2.0, 1);
     let rows = Magnitude::CHECKED.iter().flat_map(|&check| {
         measured.rows.iter().map(move |row| {
-            let value = check.of(row);
+            let value = check.value_in(row);
             let measured = !missing.iter().any(|&bytes| Bytes::from(bytes) == row.bytes);
             let requirement = value * (factor + row.bytes.value().log2() / 100.0);
             CheckRow { check, bytes: row.bytes.clone(), requirement, experiment: measured.then_some(value) }
@@ -104,8 +104,8 @@ fn all(options: &Options) -> Vec<Picture> {
     let history = summaries(40);
     let (many, history) = (named(&many), named(&history));
     let mut pictures = vec![
-        histogram(&Histogram::of(&raw, options.log), &of, options),
-        series(&SampleSeries::of(&raw, options.log), &of, options),
+        histogram(&Histogram::from_samples(&raw, options.log), &of, options),
+        series(&SampleSeries::from_samples(&raw, options.log), &of, options),
     ];
     for magnitude in Magnitude::ALL {
         pictures.push(subexperiment_comparison(magnitude, &many, options));
@@ -232,14 +232,14 @@ fn drawing_time() {
         let (start, mut size) = (std::time::Instant::now(), 0);
         for (bytes, raw) in &raw {
             let of = subject(NAMES[0], bytes, None);
-            size += histogram(&Histogram::of(raw, false), &of, &options).unwrap().bytes.len();
-            size += series(&SampleSeries::of(raw, false), &of, &options).unwrap().bytes.len();
+            size += histogram(&Histogram::from_samples(raw, false), &of, &options).unwrap().bytes.len();
+            size += series(&SampleSeries::from_samples(raw, false), &of, &options).unwrap().bytes.len();
         }
         println!("22 plots, {format:?}: {:?}, {} kB", start.elapsed(), size / 1000);
     }
     let million = samples(1_000_000, 42.0, 1);
     let start = std::time::Instant::now();
-    let reduced = SampleSeries::of(&million, false);
+    let reduced = SampleSeries::from_samples(&million, false);
     let of = subject(NAMES[0], &raw[0].0, None);
     let reduction = start.elapsed();
     series(&reduced, &of, &Options::default()).unwrap();
@@ -317,7 +317,7 @@ fn outliers_of_a_series_are_seen() {
     for at in [0, 1, 31_415, 99_998, 99_999] {
         let mut raw = vec![1.0; 100_000];
         raw[at] = 100.0;
-        let picture = series(&SampleSeries::of(&raw, false), &of, &Options::default()).unwrap();
+        let picture = series(&SampleSeries::from_samples(&raw, false), &of, &Options::default()).unwrap();
         let pixels = decoded(&picture.bytes).1;
         // In the upper half, below the legend, there is nothing else of a colour.
         let colored = |x: usize, y: usize| {
@@ -382,8 +382,8 @@ fn few_and_odd_samples_are_drawn() {
             for format in [Format::Png, Format::Svg] {
                 let options = Options { format, log, ..Options::default() };
                 for mut picture in [
-                    histogram(&Histogram::of(&raw, log), &of, &options).unwrap(),
-                    series(&SampleSeries::of(&raw, log), &of, &options).unwrap(),
+                    histogram(&Histogram::from_samples(&raw, log), &of, &options).unwrap(),
+                    series(&SampleSeries::from_samples(&raw, log), &of, &options).unwrap(),
                 ] {
                     assert!(picture.path.contains("_16.0."), "{}", picture.path);
                     picture.path = picture.path.replace("16.0", &format!("{name}{}", if log { "_log" } else { "" }));

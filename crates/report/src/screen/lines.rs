@@ -172,13 +172,13 @@ impl<'a> ScreenPage<'a> {
         let merged = self.sub(line.0).payload(payload_bytes);
         let mark = if merged.star().is_empty() { merged.mark() } else { merged.star() };
         let missed = self.is_missed(line, payload_bytes) || self.is_disqualified(line);
-        let mut p50 = Cell::of(get(Statistic::P50)).marked(with_missed(mark, missed));
+        let mut p50 = Cell::from_rounds(get(Statistic::P50)).marked(with_missed(mark, missed));
         if matches!(p50, Cell::Missing(_)) && merged.cells.iter().any(|cell| cell.is_all_lost()) {
             let are_calls = self.planned(line).workload.is_call();
             p50 = Cell::Missing(if are_calls { Missing::NoSamples } else { Missing::NothingCame });
         }
         let is_bounded = self.metrics.is_bounded(row(line, payload_bytes), &Stream::all(), figure, Statistic::P99);
-        [p50, Cell::of(get(Statistic::P99)).marked(with_missed("", missed)).if_bounded(is_bounded)]
+        [p50, Cell::from_rounds(get(Statistic::P99)).marked(with_missed("", missed)).if_bounded(is_bounded)]
     }
 
     pub(super) fn throughput(&self, stars: &BTreeSet<Row>) -> Option<Table> {
@@ -210,7 +210,7 @@ impl<'a> ScreenPage<'a> {
                 let star = if stars.contains(&row) { "*" } else { "" };
                 cells.extend([(Figure::ReceivedRate, star), (Figure::ReceivedBytes, "")].map(|(figure, mark)| {
                     let rounds = self.metrics.get(row, &Stream::all(), figure, Statistic::Value);
-                    Cell::of(rounds).marked(with_missed(mark, missed))
+                    Cell::from_rounds(rounds).marked(with_missed(mark, missed))
                 }));
             }
             (None, cells)
@@ -280,7 +280,7 @@ impl<'a> ScreenPage<'a> {
     }
 
     pub(super) fn distinctions(&self, lines: &[LoadLine]) -> Distinctions<'_> {
-        Distinctions::of(lines.iter().map(|line| self.labelled(*line)))
+        Distinctions::from_lines(lines.iter().map(|line| self.labelled(*line)))
     }
 
     pub(super) fn labelled(&self, line: LoadLine) -> LabelledLine<'_> {

@@ -96,9 +96,9 @@ impl TopicRows<'_> {
         vec![
             Cell::text(self.label),
             Cell::text(topic.topic.as_deref().unwrap_or_default()),
-            Cell::of(get(self.figure, Statistic::P50)).marked(with_missed(star, unfit)),
-            Cell::of(get(self.figure, Statistic::P99)).marked(with_missed("", unfit)).if_bounded(is_bounded),
-            Cell::of(get(Figure::AchievedRate, Statistic::Value)).marked(with_missed("", is_missed)),
+            Cell::from_rounds(get(self.figure, Statistic::P50)).marked(with_missed(star, unfit)),
+            Cell::from_rounds(get(self.figure, Statistic::P99)).marked(with_missed("", unfit)).if_bounded(is_bounded),
+            Cell::from_rounds(get(Figure::AchievedRate, Statistic::Value)).marked(with_missed("", is_missed)),
         ]
     }
 }

@@ -27,7 +27,7 @@ const MOVED: [(Figure, &str, &str, &str); 2] = [
 /// A statistic of a row under load; the part is the same at rest, and the statistic.
 type LoadedLine<'a> = TimedLine<'a, (Row, Statistic)>;
 
-fn of<'l>(line: &'l LoadedLine<'_>, row: Row) -> Option<Rounds<'l>> {
+fn rounds<'l>(line: &'l LoadedLine<'_>, row: Row) -> Option<Rounds<'l>> {
     line.row.metrics.get(row, &line.stream, line.figure?, line.part.1)
 }
 
@@ -54,10 +54,10 @@ pub fn table(side: &MeasuredSide<'_>) -> Table {
         })
         .with([columns::payload().merged()])
         .column(Column::words("statistic", "", ""), |line| Cell::text(line.part.1.id()))
-        .column(micros("at_rest_ns", "at rest", REST_HELP), |line| Cell::of(of(line, line.part.0)))
-        .column(micros("under_load_ns", "under load", ""), |line| Cell::of(of(line, line.row.row)))
+        .column(micros("at_rest_ns", "at rest", REST_HELP), |line| Cell::from_rounds(rounds(line, line.part.0)))
+        .column(micros("under_load_ns", "under load", ""), |line| Cell::from_rounds(rounds(line, line.row.row)))
         .column(Column { is_ratio: true, has_intervals: true, ..ratio }, |line| {
-            let both = of(line, line.row.row).zip(of(line, line.part.0));
+            let both = rounds(line, line.row.row).zip(rounds(line, line.part.0));
             Cell::over_rounds(&both.map(|(loaded, rest)| derived::ratio(&loaded, &rest)).unwrap_or_default())
         })
         .column(Column::numbers("load_cpu_share", "CPUs", "n", Digits::Fixed(2), CPU_HELP), |line| {

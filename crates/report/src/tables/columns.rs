@@ -78,7 +78,7 @@ pub fn several<L: TableLine>(title: &str, help: &'static str, number: fn(&Worklo
 /// A rate of all messages.
 pub fn rate<L: TableLine>(figure: Figure, title: &str, unit: &'static str, help: &'static str) -> CellColumn<L> {
     let head = Column::numbers(figure.id(), title, unit, Digits::Rate, help);
-    head.shows(move |line: &L| line.row().of(line.row().value(figure)))
+    head.shows(move |line: &L| line.row().median(line.row().value(figure)))
 }
 
 /// Wait, touch, payload and samples of round trips.

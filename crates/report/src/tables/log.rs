@@ -51,11 +51,11 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
         .with(times.map(call))
         .column(percent("cpu_share", "CPU", CPU_HELP), |row| row.cpu_share(Process::Leader))
         .column(percent(Figure::CpuPeak.id(), "CPU max", "the most in 100 ms"), |row| {
-            Cell::of(row.get(&Stream::process(Process::Leader), Figure::CpuPeak, Statistic::Value))
+            Cell::from_rounds(row.get(&Stream::process(Process::Leader), Figure::CpuPeak, Statistic::Value))
         })
-        .column(flush, |row| row.of(row.value(Figure::Flush)))
+        .column(flush, |row| row.median(row.value(Figure::Flush)))
         .column(number(Figure::LinesWritten.id(), "lines", "n", Digits::Integer, LINES_HELP), |row| {
-            Cell::of(row.value(Figure::LinesWritten))
+            Cell::from_rounds(row.value(Figure::LinesWritten))
         })
         .with([
             lines("missing", "missing", Figure::Lost, MISSING_HELP),

@@ -30,7 +30,7 @@ const LOST_HELP: &str = "messages never answered; they are not among the samples
 
 fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
     let rows = TableRow::rows(side, TABLE.is_of);
-    let (floors, labels) = (Floors::of(&side.subs, is_alike), transports(&side.subs));
+    let (floors, labels) = (Floors::from_subs(&side.subs, is_alike), transports(&side.subs));
     let has_median = |row| side.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50).is_some();
     let lines = rows.iter().flat_map(|row| {
         let at = |sub| Row { sub, ..row.row };

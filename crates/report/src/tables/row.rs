@@ -97,7 +97,7 @@ impl<'a> TableRow<'a> {
 
     /// The rate that was achieved, marked if it is another than was offered.
     pub fn achieved(&self) -> Cell {
-        self.of(self.value(Figure::AchievedRate)).marked(self.mark(|trial| trial.rate_missed, MISSED))
+        self.median(self.value(Figure::AchievedRate)).marked(self.mark(|trial| trial.rate_missed, MISSED))
     }
 
     /// `*` if a trial was cut short, or messages came damaged or not at all.
@@ -223,13 +223,13 @@ impl<'a> TableRow<'a> {
     }
 
     /// Median of a figure over rounds with its interval, or with that within the only round.
-    pub fn of(&self, rounds: Option<Rounds<'_>>) -> Cell {
-        Cell::of_each(&Each::of(rounds), self.sub.rounds)
+    pub fn median(&self, rounds: Option<Rounds<'_>>) -> Cell {
+        Cell::of_each(&Each::from_rounds(rounds), self.sub.rounds)
     }
 
     /// A statistic of so many times a latency: the median over rounds, for [`Statistic::Max`] the largest.
     pub fn latency(&self, stream: &Stream, figure: Figure, statistic: Statistic, times: f64) -> Cell {
-        let each = Each::of(self.get(stream, figure, statistic)).scaled(times);
+        let each = Each::from_rounds(self.get(stream, figure, statistic)).scaled(times);
         if statistic == Statistic::Max { Cell::largest(&each) } else { Cell::of_each(&each, self.sub.rounds) }
     }
 
@@ -239,7 +239,7 @@ impl<'a> TableRow<'a> {
     }
 
     pub fn of_process(&self, process: Process, figure: Figure) -> Cell {
-        self.of(self.get(&Stream::process(process), figure, Statistic::Value))
+        self.median(self.get(&Stream::process(process), figure, Statistic::Value))
     }
 
     pub fn switches(&self, process: Process) -> Cell {
@@ -305,7 +305,7 @@ impl<P> TimedLine<'_, P> {
 
     /// A figure of one value of its stream.
     pub fn value(&self, figure: Figure) -> Cell {
-        self.row.of(self.row.get(&self.stream, figure, Statistic::Value))
+        self.row.median(self.row.get(&self.stream, figure, Statistic::Value))
     }
 
     /// A cell that the first line of a row has for all of them.
@@ -368,7 +368,7 @@ mod tests {
         let mut manifest = manifest.clone();
         let trial = crate::fixture::trial_of(&mut manifest, 0);
         trial.remove(&Stream::process(Process::Leader), Figure::KernelTime);
-        let metrics = MetricTable::of(&manifest);
+        let metrics = MetricTable::from_manifest(&manifest);
         let without = TableRow { metrics: &metrics, ..row };
         assert_eq!(without.kernel_share(Process::Leader), Cell::Missing(Missing::SplitByTicks));
         assert!(matches!(without.cpu_share(Process::Leader), Cell::Number { .. }), "the sum is right");

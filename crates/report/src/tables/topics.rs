@@ -46,7 +46,7 @@ impl TopicLine<'_> {
         match &self.part {
             part if part.is_instant => Cell::Missing(Missing::NotMeasured),
             part if part.stream == Stream::all() => Cell::number(total_rate(self.row.metrics, self.row.row, figure)),
-            part => self.row.of(self.row.get(&part.stream, figure, Statistic::Value)),
+            part => self.row.median(self.row.get(&part.stream, figure, Statistic::Value)),
         }
     }
 

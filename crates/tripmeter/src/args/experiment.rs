@@ -50,7 +50,12 @@ impl ExperimentArgs {
     }
 
     /// Pattern over transports; all available ones if none is named.
-    fn of(transports: &TransportArgs, common: Common, measuring: &MeasuringArgs, running: &RunningArgs) -> Self {
+    fn for_transports(
+        transports: &TransportArgs,
+        common: Common,
+        measuring: &MeasuringArgs,
+        running: &RunningArgs,
+    ) -> Self {
         Self { transports: transports.names.clone(), common, measuring: measuring.clone(), ..Self::default() }
             .with(running)
     }
@@ -95,7 +100,10 @@ impl PingArgs {
             ..paced(Pattern::Ping, &self.rate, &self.bursts)
         };
         let cpus = self.cpus.cpus.clone();
-        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
+        ExperimentArgs {
+            cpus,
+            ..ExperimentArgs::for_transports(&self.transports, common, &self.measuring, &self.running)
+        }
     }
 }
 
@@ -109,7 +117,11 @@ impl PublishArgs {
             ..paced(Pattern::Publish, &self.rate, &self.bursts)
         };
         let (cpus, topics) = (self.cpus.cpus.clone(), self.topic.clone());
-        ExperimentArgs { cpus, topics, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
+        ExperimentArgs {
+            cpus,
+            topics,
+            ..ExperimentArgs::for_transports(&self.transports, common, &self.measuring, &self.running)
+        }
     }
 }
 
@@ -123,7 +135,10 @@ impl CallArgs {
             ..paced(Pattern::Call, &self.rate, &self.bursts)
         };
         let cpus = self.cpus.cpus.clone();
-        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
+        ExperimentArgs {
+            cpus,
+            ..ExperimentArgs::for_transports(&self.transports, common, &self.measuring, &self.running)
+        }
     }
 }
 
@@ -139,7 +154,10 @@ impl ThroughputArgs {
             ..paced(Pattern::Throughput, &self.rate, &self.bursts)
         };
         let cpus = self.cpus.cpus.clone();
-        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
+        ExperimentArgs {
+            cpus,
+            ..ExperimentArgs::for_transports(&self.transports, common, &self.measuring, &self.running)
+        }
     }
 }
 
@@ -158,7 +176,7 @@ impl ReplayArgs {
         ExperimentArgs {
             cpus: self.cpus.cpus.clone(),
             recording: Some(WrittenRecording { files, speed, topics: self.topics.clone(), from_s, until_s }),
-            ..ExperimentArgs::of(&TransportArgs { names }, common, &self.measuring, &self.running)
+            ..ExperimentArgs::for_transports(&TransportArgs { names }, common, &self.measuring, &self.running)
         }
     }
 }
@@ -167,6 +185,9 @@ impl LogArgs {
     pub fn experiment(&self) -> ExperimentArgs {
         let common = Common { pattern: Some(Pattern::Log), ..Common::default() };
         let cpus = self.cpus.cpus.clone();
-        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
+        ExperimentArgs {
+            cpus,
+            ..ExperimentArgs::for_transports(&self.transports, common, &self.measuring, &self.running)
+        }
     }
 }

@@ -101,7 +101,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
         parquet,
     };
     let (manifest, folder) = measure(&plan, &registries, &options, &asked, &mut pace)?;
-    let found = Found::of(&manifest, &asked)?;
+    let found = Found::from_manifest(&manifest, &asked)?;
     pace.needed = found.needed(&asked.question, args.effect.0);
     let made = found.json(&asked, &pace.so_far());
     found.write(&folder, &made)?;
@@ -128,7 +128,7 @@ fn measure(
     if let Some(begun) = options.begun.as_ref().filter(|_| !quiet) {
         output::say(&format!("continuing after {} rounds that were measured before", begun.rounds()));
     }
-    let mut progress = Progress::new(plan, ProgressView::of(quiet, asked.args.live), &options.stop);
+    let mut progress = Progress::new(plan, ProgressView::from_flags(quiet, asked.args.live), &options.stop);
     let mut watch = |event: &Event<'_>| {
         if let Event::Results(results) = event {
             folder.get_or_init(|| results.clone());
@@ -141,7 +141,7 @@ fn measure(
     };
     let registry_of = |name: &str| &registries[usize::from(name == SIDES[1])];
     let mut rounds_wanted = |manifest: &Manifest| {
-        let found = Found::of(manifest, asked);
+        let found = Found::from_manifest(manifest, asked);
         if let (Some(folder), Ok(found)) = (folder.get(), &found)
             && let Err(error) = found.write(folder, &found.json(asked, &pace.so_far()))
         {

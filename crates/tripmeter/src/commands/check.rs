@@ -69,7 +69,7 @@ fn loosened(limits: &FigureLimits, folder: &Path, allows_damage: bool) -> Result
             }
         }
     }
-    let Some(factors) = Factors::of(&checks, limits, RATE) else {
+    let Some(factors) = Factors::from_runs(&checks, limits, RATE) else {
         let (count, fewest) = (checks.len(), fewest_runs(RATE, kinds(limits).len()));
         let text =
             format!("'{}' has {count} complete runs, but --family-wise needs {fewest}; make more", folder.display());

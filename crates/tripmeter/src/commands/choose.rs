@@ -65,7 +65,7 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
         let done = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
         rounds_within(args.budget, begin.elapsed().as_secs_f64(), done, planned)
     };
-    let shown = ProgressView::of(args.output.quiet, false);
+    let shown = ProgressView::from_flags(args.output.quiet, false);
     let (manifest, folder) =
         prepared.run_while(args.output.folder.as_deref().into(), Followers::Local, shown, &mut rounds)?;
     if manifest.plan.rounds < planned && !args.output.quiet {

@@ -42,7 +42,7 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
         .flat_map(|sub| passes(sub, &waits(&prepared, sub), no_system_calls.is_none()))
         .collect();
     prepared.plan.sub_experiments = passes;
-    let shown = ProgressView::of(args.output.quiet, false);
+    let shown = ProgressView::from_flags(args.output.quiet, false);
     let (manifest, folder) = prepared.run_into(args.output.folder.as_deref().into(), Followers::Local, shown)?;
     // Without the folder, no worker has written a trace.
     let traces = folder.inside(LOGS).and_then(|logs| Ok((logs.at("")?, logs)));

@@ -146,7 +146,7 @@ type Drawn = Result<tripmeter_report::plots::Picture, tripmeter_report::plots::P
 
 impl Drawing<'_> {
     fn limit(&self, address: &FigureAddress) -> Option<f64> {
-        Some(self.limits?.of(address)?.limit)
+        Some(self.limits?.limit_for(address)?.limit)
     }
 
     /// Plots one line per payload over the experiments, with its limit.

@@ -33,7 +33,8 @@ pub fn limits(args: &LimitsArgs) -> Result<u8, CliError> {
         }
     };
     let runs = runs(&folders, args)?;
-    let derived = DerivedLimits::of(&runs, args.percentile / 100.0).map_err(|why| CliError::new(exit::DATA, why))?;
+    let derived =
+        DerivedLimits::from_runs(&runs, args.percentile / 100.0).map_err(|why| CliError::new(exit::DATA, why))?;
     if runs.is_empty() {
         return Err(CliError::new(exit::DATA, "no figures: all folders were left out"));
     }
@@ -77,7 +78,7 @@ fn runs(folders: &[NamedFolder], args: &LimitsArgs) -> Result<Vec<LimitRun>, Cli
         }
     }
     let selection = selection(&args.figures.figures, &all.iter().map(|(_, results)| results).collect::<Vec<_>>())?;
-    Ok(all.iter().flat_map(|(folder, results)| LimitRun::of(&folder.name, results, &selection)).collect())
+    Ok(all.iter().flat_map(|(folder, results)| LimitRun::from_results(&folder.name, results, &selection)).collect())
 }
 
 /// Note if some limits are percentiles of too few samples, which `check` can call only inconclusive.

@@ -62,7 +62,7 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
         }
         return finish(&prepared, &finished, &place, &running.output, running.shown);
     }
-    let shown = ProgressView::of(running.output.quiet, running.live);
+    let shown = ProgressView::from_flags(running.output.quiet, running.live);
     let (manifest, folder) = prepared.go_on(begun, followers, shown)?;
     finish(&prepared, &manifest, &folder, &running.output, running.shown)
 }

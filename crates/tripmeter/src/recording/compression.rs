@@ -33,7 +33,7 @@ pub struct Unpacked<'a> {
 impl<'a> Unpacked<'a> {
     /// Detects the compression from the first bytes; `packed` counts the bytes read of the file. Fails if they cannot
     /// be read.
-    pub fn of(mut source: impl BufRead + 'a, packed: &'a Cell<u64>) -> io::Result<Self> {
+    pub fn detect(mut source: impl BufRead + 'a, packed: &'a Cell<u64>) -> io::Result<Self> {
         let mut head = [0; ZSTD_MAGIC.len()];
         let mut filled = 0;
         while filled < head.len() {

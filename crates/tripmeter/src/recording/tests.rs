@@ -290,7 +290,7 @@ fn a_file_that_is_packed_as_a_whole_is_read_as_it_is_unpacked() {
 fn what_becomes_far_larger_than_its_file_is_refused() {
     let bomb = zstd_of(&vec![0; 1 << 20]).repeat(1100);
     let read = Cell::new(bomb.len() as u64 / 1100);
-    let mut unpacked = Unpacked::of(&bomb[..], &read).unwrap();
+    let mut unpacked = Unpacked::detect(&bomb[..], &read).unwrap();
     let error = io::copy(&mut unpacked, &mut io::sink()).unwrap_err().to_string();
     assert!(error.contains("the limit of 1073741824 bytes and 1024 times") && error.contains("unzstd"), "{error}");
 }

@@ -11,7 +11,7 @@ fn explained(words: &[&str], code: u8) -> (Value, tempfile::TempDir) {
     (found, place)
 }
 
-fn of<'a>(found: &'a Value, transport: &str) -> &'a Value {
+fn find<'a>(found: &'a Value, transport: &str) -> &'a Value {
     let all = found["transports"].as_array().unwrap();
     all.iter().find(|one| one["transport"] == transport).unwrap_or_else(|| panic!("{transport}: {found:#}"))
 }
@@ -36,7 +36,7 @@ fn calls(found: &Value) -> f64 {
 fn system_calls_are_those_that_a_transport_makes() {
     let _alone = alone();
     let (found, place) = explained(&["uds", "shm", "-n", "500", "--loss-timeout", "15"], 0);
-    let [uds, shm] = ["uds/datagram", "shm/ring"].map(|name| of(&found, name));
+    let [uds, shm] = ["uds/datagram", "shm/ring"].map(|name| find(&found, name));
     for one in [uds, shm] {
         assert!(one["cost"]["cpu_ns"].as_f64().unwrap() > 0.0 && one["touch_ns"].is_number(), "{one:#}");
         for wait in one["waits"].as_array().unwrap() {
@@ -94,7 +94,7 @@ fn an_injected_delay_shows_in_the_call_that_has_it() {
     // Longer than a thread waits for a CPU on a busy machine; with large messages the path proof has few.
     let names = ["inmem/queue?stall_sender=every:1:20ms", "inmem/queue?delay=20ms"];
     let (found, _place) = explained(&[names[0], names[1], "-n", "12", "--payload", "64k", "--no-floor"], 0);
-    let [sending, receiving] = names.map(|name| of(&found, name));
+    let [sending, receiving] = names.map(|name| find(&found, name));
     for wait in looked_at() {
         assert!(share(sending, wait, "send_ns") > 0.5, "{sending:#}");
         assert!(share(receiving, wait, "receive_ns") > 0.5, "{receiving:#}");
@@ -106,15 +106,15 @@ fn a_transport_that_fails_ends_its_own_part_only() {
     let _alone = alone();
     let words = ["inmem?lose=every:1", "inmem", "-n", "50", "--no-floor", "--loss-timeout", "0.01"];
     let (found, _place) = explained(&words, 75);
-    assert!(!of(&found, "inmem/queue?lose=every:1")["missing"].as_array().unwrap().is_empty(), "{found:#}");
-    assert!(share(of(&found, "inmem/queue"), "block", "own_ns") > 0.0);
+    assert!(!find(&found, "inmem/queue?lose=every:1")["missing"].as_array().unwrap().is_empty(), "{found:#}");
+    assert!(share(find(&found, "inmem/queue"), "block", "own_ns") > 0.0);
 }
 
 #[test]
 fn under_callback_no_receive_call_is_stamped() {
     let _alone = alone();
     let (found, _place) = explained(&["inmem", "--wait", "callback", "-n", "50", "--no-floor"], 0);
-    let found = of(&found, "inmem/queue");
+    let found = find(&found, "inmem/queue");
     let waits: Vec<_> = found["waits"].as_array().unwrap().iter().map(|one| one["wait"].as_str().unwrap()).collect();
     assert_eq!(waits, [&["callback"], looked_at()].concat());
     assert!(share(found, "callback", "send_ns") > 0.0 && share(found, "callback", "receive_ns") == 0.0, "{found:#}");

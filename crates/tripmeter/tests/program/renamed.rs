@@ -20,10 +20,10 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        Self::of("results")
+        Self::named("results")
     }
 
-    fn of(name: &str) -> Self {
+    fn named(name: &str) -> Self {
         let folder = crate::common::folder();
         let [results, finished] = [name, "finished"].map(|name| folder.path().join(name));
         copy(&repository().join("crates/tripmeter/tests/golden/results-2.0"), &finished);
@@ -163,7 +163,7 @@ fn a_folder_of_a_job_that_is_renamed_or_replaced_ends_it() {
     let experiment = "payloads = \"64\"\nsamples = 5000000\nfloor = false\nloss_timeout_s = 15\n\
                       [[sub_experiment]]\ntransport = \"uds/stream\"\nwait = \"block\"\n";
     for way in ways(3) {
-        let place = Place::of("database/experiments_results/mine");
+        let place = Place::named("database/experiments_results/mine");
         fs::write(place.folder.path().join("x.toml"), experiment).unwrap();
         let limits = "Experiment type,Bytes,Median,99%,Max\nuds_stream_block,64,1e9,1e9,1e9\n";
         fs::write(place.folder.path().join("limits.csv"), limits).unwrap();
@@ -197,7 +197,7 @@ fn a_folder_of_many_runs_that_is_renamed_or_replaced_ends_them() {
     let _alone = alone();
     let experiment = "floor = false\n[[sub_experiment]]\ntransport = \"inmem\"\nwait = \"block\"\n";
     for way in ways(1) {
-        let place = Place::of("limits_runs");
+        let place = Place::named("limits_runs");
         fs::write(place.folder.path().join("x.toml"), experiment).unwrap();
         let words = ["limits", "--runs", "10000", "--of", "x.toml", "--payloads", "64", "-n", "100", "-q"];
         let mut run = Tripmeter::new(words).at(place.folder.path()).start();

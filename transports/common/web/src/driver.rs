@@ -89,7 +89,7 @@ impl Driver {
     }
 
     /// Driver that runs in the thread of `runtime`.
-    pub fn of(runtime: Arc<Runtime>, polls: bool) -> Self {
+    pub fn with_runtime(runtime: Arc<Runtime>, polls: bool) -> Self {
         Self { _runner: None, runtime, needs_turns: false, polls }
     }
 

@@ -11,7 +11,7 @@ use tripmeter_model::manifest::Verdict;
 const BYTES: u64 = MOST_PAYLOAD_BYTES;
 const SEGMENT: Object = Object { device: 26, inode: 7 };
 
-fn of(path: Path) -> Claim {
+fn claim_for(path: Path) -> Claim {
     claim(path, false, false, BYTES)
 }
 
@@ -94,12 +94,12 @@ fn what_cannot_be_read_is_not_visible() {
     });
     for &path in Path::ALL.iter().filter(|&&path| path != Path::Memory) {
         let words = if path == Path::Other { "no trace" } else { "could" };
-        assert_verdict(&of(path), &blind, Verdict::NotVisible, words);
+        assert_verdict(&claim_for(path), &blind, Verdict::NotVisible, words);
         let sides = both(|side| {
             read_and_write(side, all_bytes());
             side.channels = None;
         });
-        assert_ne!(judge(&of(path), &sides[0], &sides[1]).verdict, Verdict::Proven, "{path}");
+        assert_ne!(judge(&claim_for(path), &sides[0], &sides[1]).verdict, Verdict::Proven, "{path}");
     }
 }
 
@@ -112,19 +112,19 @@ fn a_crowded_loopback_proves_no_udp_where_there_is_another_way() {
         })
     };
     for other in [None, Some(Path::UnixStream)] {
-        assert_verdict(&of(Path::Udp), &with(all_bytes(), other), Verdict::Proven, "loopback");
-        assert_verdict(&of(Path::Udp), &with(all_bytes() / 2, other), Verdict::Failed, "only 2.1 MB of 4.2 MB");
+        assert_verdict(&claim_for(Path::Udp), &with(all_bytes(), other), Verdict::Proven, "loopback");
+        assert_verdict(&claim_for(Path::Udp), &with(all_bytes() / 2, other), Verdict::Failed, "only 2.1 MB of 4.2 MB");
     }
     let crowded = with(all_bytes() * 10, None);
-    assert_verdict(&of(Path::Udp), &crowded, Verdict::Proven, "all that both hold");
+    assert_verdict(&claim_for(Path::Udp), &crowded, Verdict::Proven, "all that both hold");
     let crowded = with(all_bytes() * 10, Some(Path::UnixStream));
-    assert_verdict(&of(Path::Udp), &crowded, Verdict::NotVisible, "others were busy");
+    assert_verdict(&claim_for(Path::Udp), &crowded, Verdict::NotVisible, "others were busy");
     let beside_memory = both(|side| {
         side.channels = Some(vec![hold(Path::Udp, 0)]);
         over_loopback(side, all_bytes() * 10);
         map(side, Some(0));
     });
-    assert_verdict(&of(Path::Udp), &beside_memory, Verdict::NotVisible, "others were busy");
+    assert_verdict(&claim_for(Path::Udp), &beside_memory, Verdict::NotVisible, "others were busy");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn udp_without_datagrams_is_no_udp() {
         over_loopback(side, all_bytes());
         side.udp_datagrams = Some(3);
     });
-    assert_verdict(&of(Path::Udp), &sides, Verdict::Failed, "3 of ");
+    assert_verdict(&claim_for(Path::Udp), &sides, Verdict::Failed, "3 of ");
 }
 
 #[test]
@@ -170,9 +170,9 @@ fn messages_that_were_lost_do_not_refute_udp() {
             side.received_messages = arrived;
         })
     };
-    assert_verdict(&of(Path::Udp), &with(messages_for(BYTES)), Verdict::Failed, "only 2.1 MB of 4.2 MB");
-    assert_verdict(&of(Path::Udp), &with(messages_for(BYTES) / 2), Verdict::Proven, "2.1 MB of 2.1 MB");
-    assert_verdict(&of(Path::Udp), &with(0), Verdict::NotVisible, "no message arrived");
+    assert_verdict(&claim_for(Path::Udp), &with(messages_for(BYTES)), Verdict::Failed, "only 2.1 MB of 4.2 MB");
+    assert_verdict(&claim_for(Path::Udp), &with(messages_for(BYTES) / 2), Verdict::Proven, "2.1 MB of 2.1 MB");
+    assert_verdict(&claim_for(Path::Udp), &with(0), Verdict::NotVisible, "no message arrived");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn messages_that_were_lost_do_not_refute_shared_memory() {
             }
         })
     };
-    let claimed = of(Path::SharedMemory);
+    let claimed = claim_for(Path::SharedMemory);
     assert_verdict(&claimed, &with(messages_for(BYTES), false), Verdict::Failed, "was touched by both");
     assert_verdict(&claimed, &with(0, false), Verdict::NotVisible, "only 0 of 32 messages came");
     assert_verdict(&claimed, &with(0, true), Verdict::Failed, "went by read and write");
@@ -218,9 +218,9 @@ fn others_on_the_loopback_do_not_hide_data_sharing_under_udp() {
             map(side, touched);
         })
     };
-    assert_verdict(&of(Path::Udp), &with(Some(BYTES)), Verdict::Failed, "both sides used /dev/shm/segment");
-    assert_verdict(&of(Path::Udp), &with(None), Verdict::NotVisible, "is in common");
-    assert_verdict(&of(Path::Udp), &with(Some(4096)), Verdict::Proven, "loopback");
+    assert_verdict(&claim_for(Path::Udp), &with(Some(BYTES)), Verdict::Failed, "both sides used /dev/shm/segment");
+    assert_verdict(&claim_for(Path::Udp), &with(None), Verdict::NotVisible, "is in common");
+    assert_verdict(&claim_for(Path::Udp), &with(Some(4096)), Verdict::Proven, "loopback");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn others_on_the_loopback_do_not_refute_shared_memory() {
         map(side, Some(BYTES));
         over_loopback(side, all_bytes() * 10);
     });
-    assert_verdict(&of(Path::SharedMemory), &sides, Verdict::Proven, "/dev/shm/segment (8.4 MB)");
+    assert_verdict(&claim_for(Path::SharedMemory), &sides, Verdict::Proven, "/dev/shm/segment (8.4 MB)");
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_mapping_alone_proves_shared_memory_only_where_nothing_else_is_held() {
             side.channels = Some(channels.iter().map(|&path| hold(path, 0)).collect());
         })
     };
-    let claim = of(Path::SharedMemory);
+    let claim = claim_for(Path::SharedMemory);
     assert_verdict(&claim, &with(&[]), Verdict::Proven, "nothing else");
     assert_verdict(&claim, &with(&[Path::Tcp]), Verdict::Proven, "nothing else");
     assert_verdict(&claim, &with(&[Path::MessageQueue]), Verdict::NotVisible, "also hold message-queue");
@@ -260,8 +260,8 @@ fn others_over_tcp_do_not_hide_shared_memory_beside_a_udp_socket() {
         })
     };
     let messages = 2 * messages_for(BYTES);
-    assert_verdict(&of(Path::SharedMemory), &with(messages / 8), Verdict::Proven, "nothing else");
-    assert_verdict(&of(Path::SharedMemory), &with(messages), Verdict::NotVisible, "also hold udp");
+    assert_verdict(&claim_for(Path::SharedMemory), &with(messages / 8), Verdict::Proven, "nothing else");
+    assert_verdict(&claim_for(Path::SharedMemory), &with(messages), Verdict::NotVisible, "also hold udp");
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_mapping_that_nobody_can_write_carries_nothing() {
         map(side, Some(BYTES));
         side.shared.as_mut().unwrap()[0].is_writable = false;
     });
-    assert_verdict(&of(Path::SharedMemory), &sides, Verdict::Failed, "no new mapping");
+    assert_verdict(&claim_for(Path::SharedMemory), &sides, Verdict::Failed, "no new mapping");
 }
 
 #[test]
@@ -281,14 +281,14 @@ fn two_kinds_at_once_are_distinguished_by_what_waits() {
             side.channels = Some(vec![hold(Path::UnixStream, stream), hold(Path::UnixDatagram, datagram)]);
         })
     };
-    assert_verdict(&of(Path::UnixDatagram), &with(0, 0), Verdict::NotVisible, "or unix-stream");
-    assert_verdict(&of(Path::UnixDatagram), &with(0, 4096), Verdict::Proven, "waited in unix-datagram");
-    assert_verdict(&of(Path::UnixDatagram), &with(BYTES, 0), Verdict::Failed, "waited in unix-stream");
+    assert_verdict(&claim_for(Path::UnixDatagram), &with(0, 0), Verdict::NotVisible, "or unix-stream");
+    assert_verdict(&claim_for(Path::UnixDatagram), &with(0, 4096), Verdict::Proven, "waited in unix-datagram");
+    assert_verdict(&claim_for(Path::UnixDatagram), &with(BYTES, 0), Verdict::Failed, "waited in unix-stream");
 }
 
 #[test]
 fn what_no_counter_sees_is_proven_only_where_nothing_else_is_left() {
-    let claim = of(Path::UnixStream);
+    let claim = claim_for(Path::UnixStream);
     let only = |side: &mut Evidence| side.channels.get_or_insert_default().push(hold(Path::UnixStream, 0));
     assert_verdict(&claim, &both(only), Verdict::Proven, "all that both hold");
     let beside_a_ring = both(|side| {
@@ -311,7 +311,7 @@ fn what_no_counter_sees_is_proven_only_where_nothing_else_is_left() {
 
 #[test]
 fn queues_without_descriptors_are_not_visible_where_they_cannot_be_listed() {
-    let claim = of(Path::MessageQueue);
+    let claim = claim_for(Path::MessageQueue);
     assert_verdict(&claim, &both(|_| ()), Verdict::Failed, "no new message-queue in common");
     let mut sides = both(|_| ());
     sides[1].has_listed_queues = false;
@@ -327,12 +327,12 @@ fn queues_without_descriptors_are_not_visible_where_they_cannot_be_listed() {
 #[test]
 fn a_queue_whose_messages_are_taken_at_once_is_proven_where_nothing_else_is_left() {
     let only = |side: &mut Evidence| side.channels = Some(vec![hold(Path::MessageQueue, 0)]);
-    assert_verdict(&of(Path::MessageQueue), &both(only), Verdict::Proven, "all that both hold");
+    assert_verdict(&claim_for(Path::MessageQueue), &both(only), Verdict::Proven, "all that both hold");
     let beside_a_socket = both(|side| {
         only(side);
         side.channels.get_or_insert_default().push(hold(Path::UnixStream, 0));
     });
-    assert_verdict(&of(Path::MessageQueue), &beside_a_socket, Verdict::NotVisible, "none were seen waiting");
+    assert_verdict(&claim_for(Path::MessageQueue), &beside_a_socket, Verdict::NotVisible, "none were seen waiting");
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn a_message_that_waits_is_no_proof_if_memory_was_used_as_well() {
         side.channels = Some(vec![hold(Path::UnixDatagram, 4096)]);
         map(side, Some(BYTES));
     });
-    assert_verdict(&of(Path::UnixDatagram), &sides, Verdict::Failed, "both sides used /dev/shm/segment");
+    assert_verdict(&claim_for(Path::UnixDatagram), &sides, Verdict::Failed, "both sides used /dev/shm/segment");
 }
 
 #[test]
@@ -349,9 +349,9 @@ fn one_way_traffic_needs_no_way_back() {
     let mut sides = both(|side| side.channels = Some(vec![hold(Path::UnixStream, 4096)]));
     sides[0].written_bytes = Some(all_bytes() / 2);
     sides[1].read_bytes = Some(all_bytes() / 2);
-    assert_verdict(&of(Path::UnixStream), &sides, Verdict::Failed, "only 0 B of 2.1 MB");
+    assert_verdict(&claim_for(Path::UnixStream), &sides, Verdict::Failed, "only 0 B of 2.1 MB");
     (sides[1].sent_messages, sides[1].sent, sides[0].received) = (0, Vec::new(), Vec::new());
-    assert_verdict(&of(Path::UnixStream), &sides, Verdict::Proven, "2.1 MB of 2.1 MB");
+    assert_verdict(&claim_for(Path::UnixStream), &sides, Verdict::Proven, "2.1 MB of 2.1 MB");
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn a_few_bytes_are_no_proof() {
         read_and_write(side, 4096);
         side.channels = Some(vec![hold(Path::Pipe, 64)]);
     });
-    let claim = Claim { payload_bytes: 64, messages: 64, ..of(Path::Pipe) };
+    let claim = Claim { payload_bytes: 64, messages: 64, ..claim_for(Path::Pipe) };
     assert_verdict(&claim, &sides, Verdict::NotVisible, "too little");
     assert_eq!(messages_for(64), 4096);
     assert_eq!(messages_for(BYTES), 32);
@@ -424,10 +424,10 @@ fn over_tcp(others: [(u16, Option<u32>); 2]) -> [Evidence; 2] {
 
 #[test]
 fn a_broker_is_a_third_process_at_one_address() {
-    let claim = Claim { broker: true, ..of(Path::Tcp) };
+    let claim = Claim { broker: true, ..claim_for(Path::Tcp) };
     let sides = over_tcp([(1883, Some(7)), (1883, Some(7))]);
     assert_verdict(&claim, &sides, Verdict::Proven, "through 'between' (process 7) at 127.0.0.1:1883");
-    assert_verdict(&of(Path::Tcp), &sides, Verdict::Proven, "TCP connections;");
+    assert_verdict(&claim_for(Path::Tcp), &sides, Verdict::Proven, "TCP connections;");
     let unseen = over_tcp([(1883, None), (1883, None)]);
     assert_verdict(&claim, &unseen, Verdict::Proven, "through a process that is not visible here at 127.0.0.1:1883");
     let two = over_tcp([(1883, Some(7)), (1884, Some(7))]);
@@ -455,7 +455,7 @@ fn what_a_leader_sent_to_many_followers_counts_for_each() {
         sides[1].channels = Some(vec![channel(0, follower)]);
         sides
     };
-    let claim = |followers| Claim { followers, ..of(Path::SharedMemory) };
+    let claim = |followers| Claim { followers, ..claim_for(Path::SharedMemory) };
     let (all, little) = (all_bytes(), all_bytes() / 64);
     assert_verdict(&claim(64), &sides(64 * little, little), Verdict::Proven, "segment");
     assert_verdict(&claim(1), &sides(64 * little, little), Verdict::Failed, "over TCP");

@@ -228,10 +228,10 @@ struct Socket {
 impl Socket {
     fn new(fd: OwnedFd, calls: Calls) -> Self {
         let from = File::from(fd.try_clone().unwrap());
-        Self::of(File::from(fd), from, calls, PACKET)
+        Self::from_files(File::from(fd), from, calls, PACKET)
     }
 
-    fn of(to: File, from: File, calls: Calls, packet: usize) -> Self {
+    fn from_files(to: File, from: File, calls: Calls, packet: usize) -> Self {
         let [loan, message] = [(); 2].map(|()| vec![0; payload_bytes()].into_boxed_slice());
         Self { to, from, calls, packet, loan, message, beside: None }
     }
@@ -360,7 +360,7 @@ fn pipes(role: Role, directory: &FilePath, control: &mut Control) -> Socket {
     control.meet();
     // Opened to read and write, so that opening does not wait for the peer.
     let open = |of: usize| File::options().read(true).write(true).open(&files[of]).unwrap();
-    Socket::of(open(role as usize), open(1 - role as usize), Calls::ReadWrite, PACKET)
+    Socket::from_files(open(role as usize), open(1 - role as usize), Calls::ReadWrite, PACKET)
 }
 
 fn files(role: Role, directory: &FilePath, control: &mut Control) -> Socket {
@@ -370,7 +370,7 @@ fn files(role: Role, directory: &FilePath, control: &mut Control) -> Socket {
     };
     let (to, from) = (open(role as usize), open(1 - role as usize));
     control.meet();
-    Socket::of(to, from, Calls::File, PACKET)
+    Socket::from_files(to, from, Calls::File, PACKET)
 }
 
 fn message_queues(role: Role, directory: &FilePath, control: &mut Control) -> Socket {
@@ -402,7 +402,7 @@ fn message_queues(role: Role, directory: &FilePath, control: &mut Control) -> So
             os::unlink_queue(name.to_str().unwrap());
         }
     }
-    Socket::of(to, from, Calls::Queue, QUEUE_PACKET)
+    Socket::from_files(to, from, Calls::Queue, QUEUE_PACKET)
 }
 
 fn send(fd: impl AsFd, bytes: &[u8]) -> usize {

@@ -436,7 +436,7 @@ fn samples_show_their_warm_up_and_drift() {
         payload_bytes: 1024,
         stream: Stream::all(),
         figure: Figure::RttHalf,
-        points: SampleSeries::of(&raw, true),
+        points: SampleSeries::from_samples(&raw, true),
     };
     let results = [NamedResults { name: "", manifest: &manifest }];
     let document = page_of(&PageInput { results: &results, samples: &[sampled], check: None });

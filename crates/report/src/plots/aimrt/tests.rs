@@ -14,7 +14,7 @@ fn charts_of(results: &[NamedResults<'_>]) -> Vec<Chart> {
     charts(results).charts().cloned().collect()
 }
 
-fn of(manifest: &Manifest) -> Vec<Chart> {
+fn charts_for(manifest: &Manifest) -> Vec<Chart> {
     charts_of(&[named("", manifest)])
 }
 
@@ -28,7 +28,7 @@ fn names(charts: &[Chart]) -> Vec<&str> {
 
 /// The charts, which are left to be looked at if that is asked for.
 fn kept(manifest: &Manifest, kind: &str) -> Vec<Chart> {
-    let made = of(manifest);
+    let made = charts_for(manifest);
     for chart in &made {
         super::super::tests::keep(&chart.picture(&Options::default()).unwrap(), kind);
     }
@@ -119,7 +119,7 @@ fn several_publishers_are_pictures_of_their_own() {
     for plan in &mut manifest.plan.sub_experiments[..2] {
         plan.workload.topology.publishers = 4;
     }
-    let made = of(&manifest);
+    let made = charts_for(&manifest);
     assert_eq!(
         names(&made),
         ["channel_latency_by_size_topics-1_publishers-4_rate-1000", "channel_latency_by_topics_1024_rate-1000"]
@@ -145,7 +145,7 @@ fn lines_say_folder_and_wait_where_these_differ() {
     // One transport twice at the same place: their names tell them apart.
     let mut twice = channels();
     add(&mut twice, "uds_again", "uds/stream", 1, &[(512, 33.0)]);
-    let lines: Vec<String> = of(&twice)[0].lines.iter().map(|line| line.name.clone()).collect();
+    let lines: Vec<String> = charts_for(&twice)[0].lines.iter().map(|line| line.name.clone()).collect();
     assert_eq!(lines, ["uds_1", "tcp_1", "uds_again"]);
 }
 
@@ -222,8 +222,8 @@ fn one_payload_makes_columns_with_intervals() {
 
 #[test]
 fn one_value_makes_no_plot() {
-    assert_eq!(names(&of(&fixture::manifest())), Vec::<&str>::new());
-    assert_eq!(names(&of(&crate::fixture::published("uds/stream", &[1000.0]))), Vec::<&str>::new());
+    assert_eq!(names(&charts_for(&fixture::manifest())), Vec::<&str>::new());
+    assert_eq!(names(&charts_for(&crate::fixture::published("uds/stream", &[1000.0]))), Vec::<&str>::new());
 }
 
 /// Lines of two folders in one plot differ by the stroke; lines of one transport have one colour.

@@ -36,8 +36,8 @@ pub struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    pub fn of(manifest: &'a Manifest, asked: &Asked<'_>) -> Result<Self, CliError> {
-        let pairs = Pairs::of(manifest, SIDES);
+    pub fn from_manifest(manifest: &'a Manifest, asked: &Asked<'_>) -> Result<Self, CliError> {
+        let pairs = Pairs::from_manifest(manifest, SIDES);
         let figures = pairs.figures(&asked.selection);
         let comparisons = judged(&figures, &asked.question)
             .map_err(|error| CliError::new(exit::DATA, format!("the pairs cannot be compared: {error}")))?;

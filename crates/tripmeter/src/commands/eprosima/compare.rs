@@ -29,7 +29,7 @@ impl Side {
         Ok(Self { measured: folder.measured()?, folder, name: last_part(path) })
     }
 
-    fn of(&self, name: &str) -> Option<&Measured> {
+    fn find(&self, name: &str) -> Option<&Measured> {
         self.measured.iter().find(|one| one.name == name)
     }
 }
@@ -63,7 +63,7 @@ fn compared(sides: &[Side; 2], args: &EprosimaCompareArgs) -> Result<ExperimentC
     let mut made = ExperimentComparison::default();
     for one in &reference.measured {
         let name = one.name.clone();
-        let Some(other) = results.of(&name) else {
+        let Some(other) = results.find(&name) else {
             made.missing.push(name);
             continue;
         };
@@ -73,7 +73,7 @@ fn compared(sides: &[Side; 2], args: &EprosimaCompareArgs) -> Result<ExperimentC
         let distrust = other.distrust.clone().or_else(|| of_reference.map(|why| format!("in the reference, {why}")));
         made.both.push(SubExperimentComparison { name, compared, distrust });
     }
-    let is_new = |one: &&Measured| reference.of(&one.name).is_none();
+    let is_new = |one: &&Measured| reference.find(&one.name).is_none();
     made.new = results.measured.iter().filter(is_new).map(|one| one.name.clone()).collect();
     let is_compared = |one: &Compared| one.outcome != Outcome::New;
     if made.both.iter().flat_map(|one| &one.compared).any(is_compared) {
@@ -102,7 +102,7 @@ fn write(
     let mut files = Vec::new();
     let mut jobs: Vec<PictureJob> = Vec::new();
     for one in &made.both {
-        let Some((reference, result)) = sides[0].of(&one.name).zip(sides[1].of(&one.name)) else { continue };
+        let Some((reference, result)) = sides[0].find(&one.name).zip(sides[1].find(&one.name)) else { continue };
         let labels = [format!("Reference: {}", sides[0].name), format!("Result: {}", sides[1].name)];
         let text = comparison_csv([(&labels[0], &reference.summary), (&labels[1], &result.summary)]);
         let file = folder.join(format!("{}_comparison.csv", one.name));
@@ -123,7 +123,7 @@ fn write(
 
 fn summaries(sides: &[Side; 2], made: &ExperimentComparison) -> Document {
     let tables = made.both.iter().filter_map(|one| {
-        let (reference, result) = sides[0].of(&one.name).zip(sides[1].of(&one.name))?;
+        let (reference, result) = sides[0].find(&one.name).zip(sides[1].find(&one.name))?;
         let sides = [("reference", &reference.summary), ("result", &result.summary)];
         Some(Block::Table(side_by_side(&one.name, sides)))
     });

@@ -99,7 +99,7 @@ impl ExperimentFolder {
         Self::with(path, contents, opened(path)?)
     }
 
-    pub fn of(handle: &FolderHandle) -> Result<Self, CliError> {
+    pub fn from_handle(handle: &FolderHandle) -> Result<Self, CliError> {
         Self::with(handle.path(), Contents::read(handle.path())?, handle.clone())
     }
 

@@ -40,7 +40,7 @@ pub fn draw(
         let count = draw_all(folder, jobs(past, limits, options))?.len();
         let Past { name, experiments } = past;
         let without = match limits {
-            Some(limits) if limits.of(name).next().is_none() => ", without requirements",
+            Some(limits) if limits.for_sub_experiment(name).next().is_none() => ", without requirements",
             _ => "",
         };
         let experiments = counted(experiments.len(), "experiment");
@@ -95,7 +95,7 @@ fn jobs<'a>(past: &'a Past, limits: Option<&'a Requirements>, options: Options) 
         jobs.push(Box::new(move || pictures::history_by_date(name, magnitude, &named(), &options)));
     }
     for bytes in payloads(past) {
-        let limit = limits.and_then(|limits| limits.of(name).find(|limit| limit.bytes == *bytes));
+        let limit = limits.and_then(|limits| limits.for_sub_experiment(name).find(|limit| limit.bytes == *bytes));
         for magnitude in Magnitude::CHECKED {
             let limit = limit.map(|limit| limit.limit(magnitude));
             jobs.push(Box::new(move || pictures::history_payload(name, bytes, magnitude, &named(), limit, &options)));

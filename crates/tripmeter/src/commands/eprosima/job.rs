@@ -37,7 +37,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
         Some(place) => place,
         None => dated(&results).map_err(RunError::from)?,
     };
-    let shown = ProgressView::of(args.quiet, false);
+    let shown = ProgressView::from_flags(args.quiet, false);
     let (manifest, measured) = prepared.run_into(Some(&*place).into(), Followers::Local, shown)?;
     if manifest.status == RunStatus::Interrupted {
         return Ok(exit::INTERRUPTED);
@@ -52,7 +52,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     if code != exit::GOOD {
         return Ok(code);
     }
-    let experiment = ExperimentFolder::of(&measured)?;
+    let experiment = ExperimentFolder::from_handle(&measured)?;
     let checked = check::checked(&limits, &args.requirements, experiment, Some((&plots, options))).map_err(shown)?;
     output::print_document(&checks(&checked, true))?;
     if let Some(depth) = args.depth {
@@ -96,13 +96,13 @@ fn named(results: &Path, label: &str) -> Result<PathBuf, CliError> {
 /// Writes summaries of all sub-experiments, plots of their samples, and comparison plots. If the exit code is not good,
 /// the errors have been printed.
 fn summarise(place: &FolderHandle, plots: &Path, options: Options) -> Result<u8, CliError> {
-    let mut folder = ExperimentFolder::of(place)?;
+    let mut folder = ExperimentFolder::from_handle(place)?;
     if folder.sources.iter().any(Source::is_samples) {
         let code = process::folder(place, (plots, options))?;
         if code != exit::GOOD {
             return Ok(code);
         }
-        folder = ExperimentFolder::of(place)?;
+        folder = ExperimentFolder::from_handle(place)?;
     }
     let measured = folder.measured()?;
     let with_rows = measured.iter().filter(|one| !one.summary.rows.is_empty());

@@ -131,7 +131,8 @@ fn process_one(reader: &Reader, threads: usize, job: &RawFile, options: Options)
     let is_counted = |bytes: &Bytes| counts(job.finished.as_deref(), bytes);
     let found = reader.read(&job.raw, threads, is_counted, |bytes, samples| {
         let draw = job.plots.is_some();
-        let shapes = draw.then(|| (Histogram::of(samples, options.log), SampleSeries::of(samples, options.log)));
+        let shapes = draw
+            .then(|| (Histogram::from_samples(samples, options.log), SampleSeries::from_samples(samples, options.log)));
         (summary_row(bytes, samples), shapes)
     })?;
     let payload = |(bytes, (row, shapes)): (Bytes, (Option<SummaryRow>, _))| {

@@ -124,7 +124,7 @@ impl<'a> FleetAsked<'a> {
         let prepared = Prepared::new(&experiment, &Default::default(), true)?;
         let systems = prepared.plan.sub_experiments.iter().map(|sub| &sub.transport.system);
         let plugins = systems.filter_map(|system| prepared.registry.plugin_file(system)).map(Path::to_path_buf);
-        let pushed = Pushed::of(&crate::experiment::program()?, plugins.collect());
+        let pushed = Pushed::collect(&crate::experiment::program()?, plugins.collect());
         pushed.map(Some).map_err(|error| CliError::new(exit::NO_INPUT, format!("--push: {error}")))
     }
 }

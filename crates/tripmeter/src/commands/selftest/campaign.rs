@@ -271,7 +271,7 @@ impl Campaign {
     /// Outcome of a phase so far. The full campaign must meet the required numbers; fewer comparisons must not
     /// contradict them.
     pub fn outcome(&self, phase: &Phase, full: bool) -> PhaseOutcome {
-        PhaseOutcome::of(phase, &self.made(phase).collect::<Vec<_>>(), full)
+        PhaseOutcome::from_lines(phase, &self.made(phase).collect::<Vec<_>>(), full)
     }
 }
 

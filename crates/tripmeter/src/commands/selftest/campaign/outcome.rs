@@ -31,7 +31,7 @@ pub struct PhaseOutcome {
 impl PhaseOutcome {
     /// Outcome of a phase from its lines. The full campaign must meet the required counts; fewer comparisons must not
     /// contradict them.
-    pub fn of(phase: &Phase, lines: &[&Value], full: bool) -> Self {
+    pub fn from_lines(phase: &Phase, lines: &[&Value], full: bool) -> Self {
         let verdict = |line: &Value, figure: &str| line["verdicts"][figure]["verdict"].as_str().map(str::to_owned);
         let called = FIGURES.map(|figure| {
             let is_called = |line: &&&Value| {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn outcome(phase: &Phase, lines: Vec<Value>, full: bool) -> PhaseOutcome {
-        PhaseOutcome::of(phase, &lines.iter().collect::<Vec<_>>(), full)
+        PhaseOutcome::from_lines(phase, &lines.iter().collect::<Vec<_>>(), full)
     }
 
     #[test]
