@@ -47,8 +47,8 @@ impl Files {
             eprosima: job.raw.eprosima && workload.is_round_trips(),
             parquet: false,
         };
-        let files = Self::begin(folder, &job.sub_experiment.name, job.round, raw, kind, !job.done.is_empty())?;
-        Ok(Self { trials: job.trials, ..files })
+        let files = Self::begin(folder, &job.sub_experiment.name, job.round, raw, kind, !job.done.payloads.is_empty())?;
+        Ok(Self { trials: job.done.trials, ..files })
     }
 
     /// Creates the files of `raw`, and a log of histograms of `what`.

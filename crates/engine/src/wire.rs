@@ -37,10 +37,7 @@ pub const GONE: &str = "has gone";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     pub sub_experiment: SubExperiment,
-    /// Payloads that were measured before an interruption.
-    pub done: Vec<u64>,
-    /// Number of the last trial of `done`.
-    pub trials: u32,
+    pub done: Done,
     /// Its transport, unless it is built in.
     pub plugin: Option<PathBuf>,
     pub run_id: String,
@@ -57,22 +54,43 @@ pub struct Job {
     pub streams: Streams,
     pub attempts: u32,
     pub loss_timeout_ns: u64,
-    pub leader_cpu: Option<usize>,
-    pub follower_cpus: Vec<Option<usize>>,
-    pub cpus: Vec<usize>,
-    /// Address for followers on other hosts; `None` if all are on this one.
-    pub local_address: Option<IpAddr>,
-    /// Hosts of followers, as ssh takes them; empty if all are on this one.
-    pub hosts: Vec<String>,
-    /// Address of each follower; empty if all are on this host.
-    pub follower_addresses: Vec<IpAddr>,
+    pub cpus: PlannedCpus,
+    pub hosts: OtherHosts,
     pub max_clock_error_ns: u64,
+}
+
+/// Measurements before an interruption.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Done {
+    pub payloads: Vec<u64>,
+    /// Number of the last trial.
+    pub trials: u32,
+}
+
+/// CPUs of a sub-experiment.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlannedCpus {
+    pub leader: Option<usize>,
+    pub followers: Vec<Option<usize>>,
+    /// CPUs that both processes are confined to; empty for no limit.
+    pub all: Vec<usize>,
+}
+
+/// Hosts of followers; empty if all are on this one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OtherHosts {
+    /// Own address for them.
+    pub local_address: Option<IpAddr>,
+    /// As ssh takes them.
+    pub names: Vec<String>,
+    /// Address of each follower.
+    pub addresses: Vec<IpAddr>,
 }
 
 impl Job {
     /// Payloads still to be measured, in order.
     pub fn rest(&self) -> Vec<u64> {
-        self.sub_experiment.payloads.iter().copied().filter(|payload| !self.done.contains(payload)).collect()
+        self.sub_experiment.payloads.iter().copied().filter(|payload| !self.done.payloads.contains(payload)).collect()
     }
 }
 

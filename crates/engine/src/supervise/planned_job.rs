@@ -4,7 +4,7 @@ use super::state::Run;
 use crate::files::rest::last_trial;
 use crate::registry::Entry;
 use crate::scratch::Part;
-use crate::wire::Job;
+use crate::wire::{Done, Job, OtherHosts, PlannedCpus};
 use std::path::Path;
 use tripmeter_abi::Variant;
 use tripmeter_model::folder_handle::FolderIdentity;
@@ -51,8 +51,7 @@ pub(super) fn job(
     let kept = run.manifest.sub_experiments.last().map_or(&[][..], |result| &result.cells);
     Job {
         sub_experiment: plan.clone(),
-        done: kept.iter().map(|cell| cell.payload_bytes).collect(),
-        trials: last_trial(kept),
+        done: Done { payloads: kept.iter().map(|cell| cell.payload_bytes).collect(), trials: last_trial(kept) },
         plugin: entry.plugin_file().map(Path::to_path_buf),
         run_id: part.run_id.clone(),
         scratch_dir: part.folder.clone(),
@@ -67,12 +66,16 @@ pub(super) fn job(
         streams: run.plan.streams,
         attempts: run.plan.attempts,
         loss_timeout_ns: run.plan.loss_timeout_ns_of(plan),
-        leader_cpu: run.plan.leader_cpu,
-        follower_cpus: follower_cpus(run, plan),
-        cpus: run.plan.cpus.clone(),
+        cpus: PlannedCpus {
+            leader: run.plan.leader_cpu,
+            followers: follower_cpus(run, plan),
+            all: run.plan.cpus.clone(),
+        },
+        hosts: OtherHosts {
+            local_address: run.met.first().map(|host| host.connection.leader),
+            names: run.met.iter().map(|host| host.to.clone()).collect(),
+            addresses: run.met.iter().map(|host| host.connection.follower).collect(),
+        },
         max_clock_error_ns: run.plan.max_clock_error_ns,
-        follower_addresses: run.met.iter().map(|host| host.connection.follower).collect(),
-        local_address: run.met.first().map(|host| host.connection.leader),
-        hosts: run.met.iter().map(|host| host.to.clone()).collect(),
     }
 }

@@ -40,7 +40,7 @@ impl Controls {
             followers,
             came,
             most_came: Cell::new(0),
-            hosts: job.hosts.clone(),
+            hosts: job.hosts.names.clone(),
             transport,
             phase: String::new(),
             failures,

@@ -29,7 +29,7 @@ pub(super) struct Clocks {
 pub(super) fn read_clocks(leader: &mut Leader) -> Result<Readings> {
     let plan = &leader.job.sub_experiment;
     let counts = plan.one_way || plan.workload.is_one_way();
-    let Some(own) = leader.job.local_address.filter(|_| counts) else { return Ok(Vec::new()) };
+    let Some(own) = leader.job.hosts.local_address.filter(|_| counts) else { return Ok(Vec::new()) };
     (0..leader.controls.followers()).map(|follower| read_clock(leader, own, follower)).collect()
 }
 
@@ -38,7 +38,7 @@ fn read_clock(leader: &mut Leader, own: IpAddr, follower: u32) -> Result<ClockRe
     let FromFollower::Clock(clock) = leader.controls.recv(follower, FollowerPatience::ANSWER)? else {
         return Err(leader.controls.failed("the follower's messages are out of order"));
     };
-    let refused = leader.job.follower_addresses.get(follower as usize).and_then(|host| clock.check(*host).err());
+    let refused = leader.job.hosts.addresses.get(follower as usize).and_then(|host| clock.check(*host).err());
     if let Some(why) = refused {
         return Err(leader.controls.failed(&why));
     }
@@ -50,7 +50,7 @@ fn read_clock(leader: &mut Leader, own: IpAddr, follower: u32) -> Result<ClockRe
 /// Clocks since `before`. Once something is `broken`, only followers that have sent arrivals are asked: others have
 /// gone, or still answer messages.
 pub(super) fn clocks_since(leader: &mut Leader, before: Readings, broken: &mut Option<Error>) -> Clocks {
-    let Some(own) = leader.job.local_address.filter(|_| !before.is_empty()) else { return Clocks::default() };
+    let Some(own) = leader.job.hosts.local_address.filter(|_| !before.is_empty()) else { return Clocks::default() };
     let mut lines = Vec::new();
     for (follower, before) in (0..).zip(before) {
         let after = match broken {

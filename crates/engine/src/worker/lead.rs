@@ -69,7 +69,7 @@ pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
 type PreparedLeader = (Arc<dyn AnySystem>, Leader, Vec<JoinHandle<()>>);
 
 fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<PreparedLeader> {
-    confine(&job.cpus)?;
+    confine(&job.cpus.all)?;
     let shared = Arc::new(Shared::default());
     let stops = |message: &ToWorker, _: &Shared| matches!(message, ToWorker::Stop).then_some(0);
     let supervisor = Channel::new(supervisor, shared.clone(), Target::current(), stops)
@@ -155,7 +155,7 @@ fn run(leader: &mut Leader, system: &dyn AnySystem) -> Result<()> {
         let setup = leader.setup(page.as_ref(), follower);
         leader.controls.send(follower, &ToFollower::Setup(Box::new(setup)))?;
     }
-    let baseline = Observer::baseline(leader.job.local_address);
+    let baseline = Observer::baseline(leader.job.hosts.local_address);
     if leader.job.sub_experiment.workload.links() > MANY_LINKS {
         os::raise_file_limit();
     }
@@ -253,12 +253,12 @@ fn connect(leader: &mut Leader, lanes: &mut [&mut dyn Lane], baseline: &Baseline
 
 /// Fails if a link goes to a third host: a follower on another host names the addresses. A broker may be elsewhere.
 fn refuse_third_hosts(leader: &mut Leader) -> Result<()> {
-    let Some(own) = leader.job.local_address.filter(|_| !leader.variant.broker) else { return Ok(()) };
-    let hosts = [&leader.job.follower_addresses[..], &[own]].concat();
+    let Some(own) = leader.job.hosts.local_address.filter(|_| !leader.variant.broker) else { return Ok(()) };
+    let hosts = [&leader.job.hosts.addresses[..], &[own]].concat();
     let failed = |error| Error::failed("the sockets of the leader", error);
     match proof::connected_elsewhere(&hosts).map_err(failed)? {
         Some(other) => {
-            let hosts = leader.job.hosts.join(", ");
+            let hosts = leader.job.hosts.names.join(", ");
             Err(leader.controls.failed(&format!("messages would go to {other}, which is not an address of {hosts}")))
         }
         None => Ok(()),

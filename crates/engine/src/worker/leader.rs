@@ -53,7 +53,7 @@ impl Leader {
 
     /// True if all followers are on this host.
     pub(super) fn is_on_one_host(&self) -> bool {
-        self.job.local_address.is_none()
+        self.job.hosts.local_address.is_none()
     }
 
     /// True if a core-to-core probe is possible: one host, a CPU for each side, and messages between them.
@@ -61,8 +61,8 @@ impl Leader {
         if !self.is_on_one_host() || self.job.sub_experiment.workload.is_log() {
             return false;
         }
-        let shared_cpu = self.job.leader_cpu.is_some() && self.job.leader_cpu == self.job.follower_cpus[0];
-        !shared_cpu && self.job.cpus.len() != 1 && crate::os::online_cpus() > 1
+        let shared_cpu = self.job.cpus.leader.is_some() && self.job.cpus.leader == self.job.cpus.followers[0];
+        !shared_cpu && self.job.cpus.all.len() != 1 && crate::os::online_cpus() > 1
     }
 
     /// Probes with the first follower. `None` if both sides share a CPU, where the probe would wait for the scheduler.
@@ -120,7 +120,7 @@ impl Leader {
             run_id: self.job.run_id.clone(),
             scratch_dir: self.job.scratch_dir.clone(),
             follower_index: follower,
-            local_address: self.job.local_address,
+            local_address: self.job.hosts.local_address,
             ..node_options(&self.job.sub_experiment, role)
         }
     }
@@ -134,8 +134,8 @@ impl Leader {
             touch: self.job.sub_experiment.touch,
             sched: self.job.sub_experiment.sched,
             library_sched: self.library_sched(),
-            cpu: self.job.follower_cpus[follower as usize],
-            cpus: self.job.cpus.clone(),
+            cpu: self.job.cpus.followers[follower as usize],
+            cpus: self.job.cpus.all.clone(),
             own_threads: self.variant.own_threads,
             interrupt: self.variant.interrupt,
             timebase: self.job.timebase,
@@ -183,7 +183,7 @@ impl Leader {
     }
 
     pub(super) fn pin(&self, now: bool) -> Result<()> {
-        match self.job.leader_cpu {
+        match self.job.cpus.leader {
             Some(cpu) if now => {
                 os::pin_thread(cpu).map_err(|error| self.controls.failed(&format!("CPU {cpu} cannot be used: {error}")))
             }

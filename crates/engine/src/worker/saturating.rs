@@ -17,7 +17,7 @@ use crate::measure::sampling::{self, SampledTimes};
 use crate::measure::stream::{Even, Extent, Paused, Spacing};
 use crate::measure::{Failure, LoopEnd};
 use crate::record::ClockError;
-use crate::wire::{Arrived, Begin, Task};
+use crate::wire::{Arrived, Begin, Report, Task};
 use tripmeter_abi::Wait;
 use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::delivery::DeliveryStatus;
@@ -101,16 +101,7 @@ impl Driver for Saturating {
         let flows = std::mem::take(&mut self.flows);
         let sent: Vec<u64> = flows.iter().map(|flow| flow.sequence - self.before).collect();
         let all_sent = sent.iter().sum::<u64>();
-        let mut arrived = Vec::new();
-        for (follower, report) in leg.reports.iter().enumerate() {
-            let Some(report) = report else { continue };
-            if report.arrived.len() < flows.len() {
-                return Err(controls.failed("a follower has counted fewer streams than there are"));
-            }
-            let of_links: Vec<Arrived> =
-                report.arrived.iter().map(|counted| leg.clocks.arrived(follower, *counted)).collect();
-            arrived.push((follower as u32, of_links));
-        }
+        let arrived = arrived_of(controls, leg, flows.len())?;
         if arrived.is_empty() {
             leg.broken.take().map_or(Ok(()), Err)?;
         }
@@ -149,14 +140,7 @@ impl Driver for Saturating {
             }
         }
         if let OfferedLoad::Rate { hz } = leg.leg.load {
-            account.trial.put(&all, Figure::OfferedRate, hz);
-            if let (Some(least), true) = (sent.iter().min(), sent.len() > 1) {
-                let of_each = per_second(all_sent, publication_ns) / sent.len() as f64;
-                account.trial.put(&all, Figure::AchievedRate, of_each);
-                account.trial.put(&all, Figure::SlowestRate, per_second(*least, publication_ns));
-            }
-            let is_missed = |sent: &u64| is_missed(publication_ns as f64, *sent as f64, 1e9 / hz, 1e9 / hz);
-            account.trial.rate_missed = sent.iter().any(is_missed);
+            put_rate(&mut account.trial, hz, &sent, publication_ns);
         }
         if flows.iter().all(|flow| flow.times.is_some()) {
             let last = put_one_way(account, leg, &flows, &sent);
@@ -173,6 +157,32 @@ impl Driver for Saturating {
         }
         Ok(())
     }
+}
+
+/// Arrivals of each follower that reported, link by link.
+fn arrived_of(controls: &Controls, leg: &ReportedLeg, links: usize) -> Result<Vec<(u32, Vec<Arrived>)>> {
+    let reported = (0..).zip(&leg.reports).filter_map(|(follower, report)| Some((follower, report.as_ref()?)));
+    let of_follower = |(follower, report): (u32, &Report)| {
+        if report.arrived.len() < links {
+            return Err(controls.failed("a follower has counted fewer streams than there are"));
+        }
+        let at_leader = |counted: &Arrived| leg.clocks.arrived(follower as usize, *counted);
+        Ok((follower, report.arrived.iter().map(at_leader).collect()))
+    };
+    reported.map(of_follower).collect()
+}
+
+/// Puts the rates of streams that were to send at one, with the messages that each has sent.
+fn put_rate(trial: &mut Trial, hz: f64, sent: &[u64], publication_ns: u64) {
+    let all = Stream::all();
+    trial.put(&all, Figure::OfferedRate, hz);
+    if let (Some(least), true) = (sent.iter().min(), sent.len() > 1) {
+        let of_each = per_second(sent.iter().sum(), publication_ns) / sent.len() as f64;
+        trial.put(&all, Figure::AchievedRate, of_each);
+        trial.put(&all, Figure::SlowestRate, per_second(*least, publication_ns));
+    }
+    let is_missed = |sent: &u64| is_missed(publication_ns as f64, *sent as f64, 1e9 / hz, 1e9 / hz);
+    trial.rate_missed = sent.iter().any(is_missed);
 }
 
 impl Saturating {

@@ -102,7 +102,7 @@ pub fn payload_of_cut(layout: &RowLayout, line: &[u8]) -> Option<Bytes> {
 fn header_failed(file: &Path, error: ChunkError) -> FileError {
     match error {
         ChunkError::Io(error) => FileError::reading(file, &error),
-        ChunkError::LineTooLong => FileError::wrong(file, "there is no line break in its beginning, so it is no CSV"),
+        ChunkError::LineTooLong => FileError::wrong(file, "there is no line break in its beginning, so it is not CSV"),
     }
 }
 
