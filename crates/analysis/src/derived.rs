@@ -26,11 +26,7 @@ pub fn streams(table: &MetricTable, row: Row, figure: Figure) -> Vec<&Stream> {
             let streams = table.streams(row, Figure::Sent).into_iter();
             streams.filter(|stream| !has_totals || **stream != Stream::all()).collect()
         }
-        Figure::CpuShare => table.streams(row, Figure::CpuTime),
-        Figure::KernelShare => table.streams(row, Figure::KernelTime),
-        Figure::SwitchesRate => table.streams(row, Figure::VoluntarySwitches),
-        Figure::FaultsPerMessage => table.streams(row, Figure::PageFaults),
-        _ => Vec::new(),
+        _ => COSTS.iter().find(|cost| cost.0 == figure).map_or(Vec::new(), |cost| table.streams(row, cost.1[0])),
     }
 }
 
@@ -45,10 +41,7 @@ pub fn by_round(table: &MetricTable, row: Row, stream: &Stream, figure: Figure) 
             let is_loss = figure == Figure::LossShare;
             shares.map(|(round, share)| (round, if is_loss { share } else { 1.0 - share })).collect()
         }
-        (Figure::CpuShare, Some(process)) => shares(table, row, process, Figure::CpuTime),
-        (Figure::KernelShare, Some(process)) => shares(table, row, process, Figure::KernelTime),
-        (Figure::SwitchesRate, Some(process)) => switches(table, row, process),
-        (Figure::FaultsPerMessage, Some(process)) => faults(table, row, process),
+        (_, Some(process)) => cost_by_round(table, row, process, figure),
         _ => Vec::new(),
     }
 }
@@ -72,19 +65,33 @@ pub fn is_total_of_followers(table: &MetricTable, row: Row) -> bool {
     table.load(row) == OfferedLoad::Closed && table.streams(row, Figure::Sent).iter().any(is_follower)
 }
 
-/// CPU time of a process as a share of one CPU, for each round.
-pub fn cpu_share(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
-    shares(table, row, process, Figure::CpuTime).into_iter().map(|(_, share)| share).collect()
+/// A cost of a process for each round; empty if `figure` is not a derived cost.
+pub fn cost(table: &MetricTable, row: Row, process: Process, figure: Figure) -> Vec<f64> {
+    cost_by_round(table, row, process, figure).into_iter().map(|(_, cost)| cost).collect()
 }
 
-/// CPU time of a process in the kernel as a share of one CPU, for each round.
-pub fn kernel_share(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
-    shares(table, row, process, Figure::KernelTime).into_iter().map(|(_, share)| share).collect()
-}
+/// Derived costs of a process: the sum of some figures over another. Times are per time in which they were measured, or per
+/// message sent or call made.
+const COSTS: [(Figure, &[Figure], Figure, f64); 5] = [
+    (Figure::CpuShare, &[Figure::CpuTime], Figure::Window, 1.0),
+    (Figure::KernelShare, &[Figure::KernelTime], Figure::Window, 1.0),
+    (Figure::CpuPerMessage, &[Figure::CpuTime], Figure::Sent, 1.0),
+    (Figure::SwitchesRate, &[Figure::VoluntarySwitches, Figure::InvoluntarySwitches], Figure::Window, 1e9),
+    (Figure::FaultsPerMessage, &[Figure::PageFaults], Figure::Sent, 1.0),
+];
 
-fn shares(table: &MetricTable, row: Row, process: Process, time: Figure) -> Vec<(u32, f64)> {
-    let get = |figure| table.get(row, &Stream::process(process), figure, Statistic::Value);
-    of_rounds([time, Figure::Window].map(get), |[time, window]| time / window.max(1.0))
+fn cost_by_round(table: &MetricTable, row: Row, process: Process, figure: Figure) -> Vec<(u32, f64)> {
+    let Some((_, parts, by, factor)) = COSTS.iter().find(|cost| cost.0 == figure) else { return Vec::new() };
+    let stream = Stream::process(process);
+    let get = |figure| table.get(row, &stream, figure, Statistic::Value);
+    let by = if *by == Figure::Sent { table.get(row, &Stream::all(), *by, Statistic::Value) } else { get(*by) };
+    let (Some(by), Some(parts)) = (by, parts.iter().map(|part| get(*part)).collect::<Option<Vec<_>>>()) else {
+        return Vec::new();
+    };
+    let at = |round: u32| {
+        Some(parts.iter().map(|part| part.at(round)).sum::<Option<f64>>()? * factor / by.at(round)?.max(1.0))
+    };
+    by.rounds.iter().filter_map(|round| Some((*round, at(*round)?))).collect()
 }
 
 /// Figure of each round, with the interval within it.
@@ -176,49 +183,12 @@ pub fn ratio(ours: &Rounds<'_>, other: &Rounds<'_>) -> Each {
     Each { errors, ..each }
 }
 
-/// Context switches of a process per second, voluntary or not, for each round.
-pub fn switches_hz(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
-    switches(table, row, process).into_iter().map(|(_, rate)| rate).collect()
-}
-
-fn switches(table: &MetricTable, row: Row, process: Process) -> Vec<(u32, f64)> {
-    let stream = Stream::process(process);
-    let get = |figure| table.get(row, &stream, figure, Statistic::Value);
-    let parts = [Figure::VoluntarySwitches, Figure::InvoluntarySwitches, Figure::Window].map(get);
-    of_rounds(parts, |[voluntary, involuntary, window]| (voluntary + involuntary) * 1e9 / window.max(1.0))
-}
-
-/// Page faults of a process per message sent or call made, for each round.
-pub fn faults_per_message(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
-    faults(table, row, process).into_iter().map(|(_, faults)| faults).collect()
-}
-
-fn faults(table: &MetricTable, row: Row, process: Process) -> Vec<(u32, f64)> {
-    let get = |stream, figure| table.get(row, &stream, figure, Statistic::Value);
-    let parts = [get(Stream::process(process), Figure::PageFaults), get(Stream::all(), Figure::Sent)];
-    of_rounds(parts, |[faults, sent]| faults / sent.max(1.0))
-}
-
 /// CPU time of all processes per message sent or call made, in nanoseconds, for each round.
 pub fn cpu_per_message(table: &MetricTable, row: Row) -> Vec<(u32, f64)> {
-    let get = |stream: &Stream, figure| table.get(row, stream, figure, Statistic::Value);
-    let process = |process| get(&Stream::process(process), Figure::CpuTime);
-    let (leader, follower) = (process(Process::Leader), process(Process::Follower));
-    let parts = [leader, get(&Stream::all(), Figure::Sent)];
-    let of_leader = of_rounds(parts, |[time, sent]| time / sent.max(1.0));
-    let of_follower = of_rounds([follower, get(&Stream::all(), Figure::Sent)], |[time, sent]| time / sent.max(1.0));
-    let of = |(round, cost): &(u32, f64)| Some((*round, cost + of_follower.iter().find(|one| one.0 == *round)?.1));
-    of_leader.iter().filter_map(of).collect()
-}
-
-/// Figure of each round that has all its parts.
-fn of_rounds<const N: usize>(parts: [Option<Rounds<'_>>; N], of: impl Fn([f64; N]) -> f64) -> Vec<(u32, f64)> {
-    let Some(rounds) = parts.iter().flatten().map(|part| part.rounds).next() else { return Vec::new() };
-    let all = |round: &u32| {
-        let values = parts.each_ref().map(|part| part.as_ref().and_then(|part| part.at(*round)));
-        values.iter().all(Option::is_some).then(|| (*round, of(values.map(|value| value.unwrap_or(f64::NAN)))))
-    };
-    rounds.iter().filter_map(all).collect()
+    let [leader, follower] =
+        [Process::Leader, Process::Follower].map(|process| cost_by_round(table, row, process, Figure::CpuPerMessage));
+    let of = |(round, cost): &(u32, f64)| Some((*round, cost + follower.iter().find(|one| one.0 == *round)?.1));
+    leader.iter().filter_map(of).collect()
 }
 
 /// Counts of the messages of a stream, for each round that has them. A call that timed out counts as lost, one that
@@ -286,8 +256,8 @@ mod tests {
             [4, 1].map(|events| Proportion { events, of: 10 })
         );
         assert!(losses(&table, row, &Stream::last(), &LOST_MESSAGES).is_empty());
-        assert_eq!(cpu_share(&table, row, Process::Leader), [0.25, 0.5]);
-        assert!(cpu_share(&table, row, Process::Follower).is_empty());
+        assert_eq!(cost(&table, row, Process::Leader, Figure::CpuShare), [0.25, 0.5]);
+        assert!(cost(&table, row, Process::Follower, Figure::CpuShare).is_empty());
         let leader = Stream::process(Process::Leader);
         assert_eq!(by_round(&table, row, &leader, Figure::KernelShare), [(1, 0.125), (2, 0.25)]);
         assert_eq!(streams(&table, row, Figure::KernelShare), [&leader]);
@@ -295,8 +265,8 @@ mod tests {
         assert_eq!(counts(&table, row, &Stream::all()), [(1, counted(3)), (2, counted(0))]);
         assert!(counts(&table, row, &Stream::last()).is_empty() && is_all_lost(&table, row));
         // A round without all the parts has no figure.
-        assert_eq!(faults_per_message(&table, row, Process::Leader), [0.5]);
-        assert_eq!(switches_hz(&table, row, Process::Leader), [3e7]);
+        assert_eq!(cost(&table, row, Process::Leader, Figure::FaultsPerMessage), [0.5]);
+        assert_eq!(cost(&table, row, Process::Leader, Figure::SwitchesRate), [3e7]);
     }
 
     /// Table of one row with the medians of two rounds, and probes before them.

@@ -176,6 +176,7 @@ figures! {
     DeliveredShare = "delivered_share", Share, Higher, Median, "1 less loss_share";
     CpuShare = "cpu_share", Share, Lower, Median, "CPU time of a process, as a share of one CPU";
     KernelShare = "kernel_share", Share, Lower, Median, "kernel_time_ns as a share of one CPU, where the kernel accounts it exactly";
+    CpuPerMessage = "cpu_per_message_ns", Ns, Lower, Median, "CPU time of a process per message or call";
     SwitchesRate = "switches_hz", Hz, Lower, Median, "context switches of a process per second, of either kind";
     FaultsPerMessage = "faults_per_message", Count, Lower, Median, "page faults of a process per message or call";
 }
@@ -194,8 +195,7 @@ impl Figure {
 
     /// True if it is derived from other figures of a trial, and not stored.
     pub fn is_derived(self) -> bool {
-        use Figure::{CpuShare, DeliveredShare, FaultsPerMessage, KernelShare, LossShare, SwitchesRate};
-        matches!(self, LossShare | DeliveredShare | CpuShare | KernelShare | SwitchesRate | FaultsPerMessage)
+        self >= Figure::LossShare
     }
 
     /// True if it depends on the clocks of both hosts: latencies from sending to arrival, and figures that end with

@@ -6,7 +6,7 @@ use crate::merged::{Merged, incomplete};
 use crate::number::count;
 use crate::number::counted;
 use crate::{hosts, notes, run_notes};
-use tripmeter_analysis::derived::{cpu_share, loss};
+use tripmeter_analysis::derived::{cost, loss};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
@@ -231,7 +231,10 @@ impl AimrtPage<'_> {
     /// The use of both processes, and the columns that are not AimRT's.
     fn others(&self, row: Row) -> Vec<Cell> {
         let cpu = |process| {
-            let percent = cpu_share(self.metrics, row, process).iter().map(|share| share * 100.0).collect::<Vec<_>>();
+            let percent = cost(self.metrics, row, process, Figure::CpuShare)
+                .iter()
+                .map(|share| share * 100.0)
+                .collect::<Vec<_>>();
             Cell::over(&percent, ErrorBounds::NONE)
         };
         let (sub, load) = (self.sub(row), self.metrics.load(row));

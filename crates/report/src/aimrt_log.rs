@@ -3,7 +3,7 @@
 use crate::document::{Block, Cell, Column, Digits, Missing, Table};
 use crate::merged::Merged;
 use crate::notes;
-use tripmeter_analysis::derived::{cpu_share, loss};
+use tripmeter_analysis::derived::{cost, loss};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
@@ -58,7 +58,7 @@ fn cells(metrics: &MetricTable, row: Row) -> Vec<Cell> {
     let (means, calls) = (values(Statistic::Mean), median(values(Statistic::N)).unwrap_or(0.0));
     let totals: Vec<f64> = means.iter().map(|ns| ns * calls).collect();
     let percent = |shares: &[f64]| shares.iter().map(|share| share * 100.0).collect::<Vec<f64>>();
-    let cpu = percent(&cpu_share(metrics, row, Process::Leader));
+    let cpu = percent(&cost(metrics, row, Process::Leader, Figure::CpuShare));
     let peaks = get(&Stream::process(Process::Leader), Figure::CpuPeak, Statistic::Value);
     let peak = peaks.and_then(|peaks| peaks.values.iter().copied().reduce(f64::max));
     let lost = loss(metrics, row, all);

@@ -9,7 +9,7 @@ use crate::merged::Disqualified;
 use crate::number::percent;
 use crate::values::Value;
 use tripmeter_analysis::Row;
-use tripmeter_analysis::derived::cpu_share;
+use tripmeter_analysis::derived::cost;
 use tripmeter_analysis::table::samples_for;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::PayloadResult;
@@ -86,7 +86,7 @@ impl<'a> JudgedTransport<'a> {
         let (metrics, row) = (&side.metrics, curve.row(payload));
         let value = over_rounds(curve.value(payload, wish.by)?);
         let lost = side.losses(row);
-        let cpu = [Process::Leader, Process::Follower].map(|process| cpu_share(metrics, row, process));
+        let cpu = [Process::Leader, Process::Follower].map(|process| cost(metrics, row, process, Figure::CpuShare));
         let mut one = Self { curve, row, value, lost, cpu, fails: Vec::new(), doubts: Vec::new() };
         one.judge_latency(payload, wish);
         one.judge_cpu(wish);

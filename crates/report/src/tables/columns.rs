@@ -125,43 +125,39 @@ pub fn loss<'a, P>() -> CellColumn<TimedLine<'a, P>> {
 /// Meaning of the CPU of either process.
 pub const COST_HELP: &str = "user and system time, in per cent of one core; the sum of several followers";
 
-/// A resource that a process used.
-type CostCell = fn(&TableRow<'_>, Process) -> Cell;
-
-fn costs(cpu_help: &'static str) -> [(Column, CostCell); 6] {
+fn costs(cpu_help: &'static str) -> [(Column, Figure); 7] {
     let percent = |id, title, help| Column { divisor: 0.01, ..Column::numbers(id, title, "%", Digits::Fixed(1), help) };
+    let per_message_help = "CPU time of the same processes per message or call";
     let switches_help = "context switches of the same processes";
     let preempted_help = "times that the same processes lost their CPU";
     let faults_help = "page faults of the same processes";
+    let memory = Column::numbers("peak_memory_bytes", "memory", "MB", Digits::Fixed(1), MEMORY_HELP);
     [
-        (percent("cpu_share", "CPU", cpu_help), |row, process| row.cpu_share(process)),
-        (percent("kernel_share", "kernel", KERNEL_HELP), |row, process| row.kernel_share(process)),
-        (Column::numbers("switches_hz", "switches", "/s", Digits::Rate, switches_help), |row, process| {
-            row.switches(process)
-        }),
+        (percent("cpu_share", "CPU", cpu_help), Figure::CpuShare),
+        (percent("kernel_share", "kernel", KERNEL_HELP), Figure::KernelShare),
+        (
+            Column::numbers("cpu_per_message", "CPU/msg", "µs", Digits::Significant(3), per_message_help),
+            Figure::CpuPerMessage,
+        ),
+        (Column::numbers("switches_hz", "switches", "/s", Digits::Rate, switches_help), Figure::SwitchesRate),
         (
             Column::numbers("involuntary_switches", "preempted", "n", Digits::Integer, preempted_help).if_any(),
-            |row, process| row.of_process(process, Figure::InvoluntarySwitches),
+            Figure::InvoluntarySwitches,
         ),
-        (Column::numbers("faults_per_message", "faults", "/msg", Digits::Fixed(3), faults_help), |row, process| {
-            row.faults(process)
-        }),
         (
-            Column {
-                divisor: 1e6,
-                ..Column::numbers("peak_memory_bytes", "memory", "MB", Digits::Fixed(1), MEMORY_HELP)
-            },
-            |row, process| row.of_process(process, Figure::PeakMemory),
+            Column::numbers("faults_per_message", "faults", "/msg", Digits::Fixed(3), faults_help),
+            Figure::FaultsPerMessage,
         ),
+        (Column { divisor: 1e6, ..memory }, Figure::PeakMemory),
     ]
 }
 
 /// Resources used by a process: the first line has the leader, the second the followers, as `cpu_help` says.
-pub fn cost<'a, P>(cpu_help: &'static str) -> [CellColumn<TimedLine<'a, P>>; 6] {
-    costs(cpu_help).map(|(head, cell)| {
+pub fn cost<'a, P>(cpu_help: &'static str) -> [CellColumn<TimedLine<'a, P>>; 7] {
+    costs(cpu_help).map(|(head, figure)| {
         head.shows(move |line: &TimedLine<'_, P>| match line.place {
-            0 => cell(&line.row, Process::Leader),
-            1 => cell(&line.row, Process::Follower),
+            0 => line.row.cost(Process::Leader, figure),
+            1 => line.row.cost(Process::Follower, figure),
             _ => Cell::NOTHING,
         })
     })
@@ -170,10 +166,10 @@ pub fn cost<'a, P>(cpu_help: &'static str) -> [CellColumn<TimedLine<'a, P>>; 6] 
 /// Resources used by both processes, on the first line of a row; without a column for results of before they were measured.
 pub fn costs_of_both<'a, P>(cpu_help: &'static str) -> impl Iterator<Item = CellColumn<TimedLine<'a, P>>> {
     [(Process::Leader, "leader"), (Process::Follower, "follower")].into_iter().flat_map(move |(process, name)| {
-        costs(cpu_help).map(|(head, cell)| {
+        costs(cpu_help).map(|(head, figure)| {
             let head = Column { id: format!("{name}_{}", head.id), ..head };
             head.grouped(name).if_any().shows(move |line: &TimedLine<'_, P>| match line.place {
-                0 => cell(&line.row, process),
+                0 => line.row.cost(process, figure),
                 _ => Cell::NOTHING,
             })
         })

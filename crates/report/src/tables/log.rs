@@ -49,7 +49,7 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
             Cell::number(row.samples(Figure::Call)).marked(row.sub.payload(row.row.payload_bytes).star())
         })
         .with(times.map(call))
-        .column(percent("cpu_share", "CPU", CPU_HELP), |row| row.cpu_share(Process::Leader))
+        .column(percent("cpu_share", "CPU", CPU_HELP), |row| row.cost(Process::Leader, Figure::CpuShare))
         .column(percent(Figure::CpuPeak.id(), "CPU max", "the most in 100 ms"), |row| {
             Cell::from_rounds(row.get(&Stream::process(Process::Leader), Figure::CpuPeak, Statistic::Value))
         })

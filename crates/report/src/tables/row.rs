@@ -4,10 +4,7 @@ use crate::document::{Cell, Missing};
 use crate::labels::offered;
 use crate::measured::MeasuredSide;
 use crate::merged::{MISSED, Merged};
-use tripmeter_analysis::derived::{
-    Each, counts, cpu_share, faults_per_message, is_all_lost, kernel_share, loss, losses, over_core_to_core,
-    switches_hz,
-};
+use tripmeter_analysis::derived::{Each, cost, counts, is_all_lost, loss, losses, over_core_to_core};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
@@ -233,27 +230,23 @@ impl<'a> TableRow<'a> {
         if statistic == Statistic::Max { Cell::largest(&each) } else { Cell::of_each(&each, self.sub.rounds) }
     }
 
-    /// CPU time of a process, as a share of one core.
-    pub fn cpu_share(&self, process: Process) -> Cell {
-        self.over(cpu_share(self.metrics, self.row, process))
-    }
-
     pub fn of_process(&self, process: Process, figure: Figure) -> Cell {
         self.median(self.get(&Stream::process(process), figure, Statistic::Value))
     }
 
-    pub fn switches(&self, process: Process) -> Cell {
-        self.over(switches_hz(self.metrics, self.row, process))
-    }
-
-    pub fn faults(&self, process: Process) -> Cell {
-        self.over(faults_per_message(self.metrics, self.row, process))
+    /// A stored or derived cost of a process.
+    pub fn cost(&self, process: Process, figure: Figure) -> Cell {
+        match figure {
+            Figure::KernelShare => self.kernel_share(process),
+            _ if figure.is_derived() => self.over(cost(self.metrics, self.row, process, figure)),
+            _ => self.of_process(process, figure),
+        }
     }
 
     /// CPU time in the kernel; where there is CPU time alone, the kernel does not account its parts exactly.
-    pub fn kernel_share(&self, process: Process) -> Cell {
+    fn kernel_share(&self, process: Process) -> Cell {
         let has_cpu_time = self.get(&Stream::process(process), Figure::CpuTime, Statistic::Value).is_some();
-        match self.over(kernel_share(self.metrics, self.row, process)) {
+        match self.over(cost(self.metrics, self.row, process, Figure::KernelShare)) {
             Cell::Missing(_) if has_cpu_time => Cell::Missing(Missing::SplitByTicks),
             cell => cell.marked(if self.metrics.may_sample_kernel_time { SAMPLED } else { "" }),
         }
@@ -359,8 +352,8 @@ mod tests {
         let table = TableOf::new(String::new(), &lines).with(cost("")).table();
         assert!(table.rows[2].1.iter().all(|cell| *cell == Cell::NOTHING), "of another line");
         let lines = squeezed(&text(&Document { blocks: vec![Block::Table(table)] }));
-        assert_eq!(lines[0], "CPU kernel switches preempted faults memory");
-        assert_eq!(lines[3..5], ["3.1 1.6 4002 2 0.025 12.3", "1.2 0.6 4002 2 0.025 9.0"]);
+        assert_eq!(lines[0], "CPU kernel CPU/msg switches preempted faults memory");
+        assert_eq!(lines[3..5], ["3.1 1.6 31.0 4002 2 0.025 12.3", "1.2 0.6 12.0 4002 2 0.025 9.0"]);
         let mut older = side.metrics.clone();
         older.may_sample_kernel_time = true;
         let row = TableRow { metrics: &older, ..row };
@@ -371,6 +364,6 @@ mod tests {
         let metrics = MetricTable::from_manifest(&manifest);
         let without = TableRow { metrics: &metrics, ..row };
         assert_eq!(without.kernel_share(Process::Leader), Cell::Missing(Missing::SplitByTicks));
-        assert!(matches!(without.cpu_share(Process::Leader), Cell::Number { .. }), "the sum is right");
+        assert!(matches!(without.cost(Process::Leader, Figure::CpuShare), Cell::Number { .. }), "the sum is right");
     }
 }
