@@ -307,7 +307,18 @@ impl Axis {
     }
 }
 
+impl PartialEq for PatternFacts {
+    fn eq(&self, other: &Self) -> bool {
+        self.pattern == other.pattern
+    }
+}
+
 impl PatternFacts {
+    /// Word of the pattern.
+    pub fn word(&self) -> &'static str {
+        self.pattern.as_str()
+    }
+
     /// Description that a workload fits, whatever its loads; `None` if the pattern does not allow it.
     pub fn allowed_as(&self, workload: &Workload) -> Option<&'static AllowedWorkload> {
         self.allowed.iter().find(|allowed| allowed.fits(workload))

@@ -8,7 +8,6 @@ use crate::number::counted;
 use crate::{hosts, notes, run_notes};
 use tripmeter_analysis::derived::{cost, loss};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::{Process, Stream};
@@ -92,12 +91,11 @@ fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
 
 /// Workloads that AimRT's tables have no place for, beside the pattern.
 fn why_left_out(plan: &SubExperiment) -> String {
-    let workload = &plan.workload;
-    match plan.pattern {
-        Pattern::Publish | Pattern::Call if workload.is_recorded() => " on topics of several sizes".to_owned(),
-        Pattern::Publish if workload.is_fan_out() => format!(" to {} followers", workload.followers()),
-        Pattern::Publish => format!(" with {} publishers of one topic", workload.publishers()),
-        _ => notes::at_a_rate(plan).to_owned(),
+    match &plan.workload {
+        workload if workload.is_recorded() => " on topics of several sizes".to_owned(),
+        workload if !workload.is_publication() => notes::at_a_rate(plan).to_owned(),
+        workload if workload.is_fan_out() => format!(" to {} followers", workload.followers()),
+        workload => format!(" with {} publishers of one topic", workload.publishers()),
     }
 }
 
@@ -159,7 +157,7 @@ fn is_topic(plan: &SubExperiment) -> bool {
 
 /// There, only calls have a rate, not round trips, and nothing is recorded.
 fn is_call(plan: &SubExperiment) -> bool {
-    plan.pattern == Pattern::Call && !plan.workload.is_recorded()
+    plan.workload.is_call() && !plan.are_round_trips() && !plan.workload.is_recorded()
 }
 
 struct AimrtPage<'a> {
@@ -289,6 +287,7 @@ mod tests {
     use crate::fixture;
     use crate::fixture::published;
     use crate::render::markdown;
+    use tripmeter_model::Pattern;
     use tripmeter_model::Wait;
     use tripmeter_model::experiment::Mode;
     use tripmeter_model::workload::Workload;
@@ -314,7 +313,7 @@ mod tests {
         let cell = manifest.sub_experiments[0].cells[0].clone();
         for (name, transport, topics) in [("more", "iceoryx/shm", 8), ("zenoh", "zenoh/tcp", 4)] {
             let plan = fixture::add(&mut manifest, name, transport, &[1024]);
-            plan.pattern = tripmeter_model::Pattern::Publish;
+            plan.pattern = Pattern::Publish;
             plan.workload = Workload::publications(vec![OfferedLoad::Rate { hz: 1000.0 }], topics, 1);
             fixture::result(&mut manifest, name, 1, &[(1024, 1000.0)]).cells = vec![cell.clone()];
         }

@@ -5,7 +5,6 @@ use crate::merged::Merged;
 use crate::notes;
 use tripmeter_analysis::derived::{cost, loss};
 use tripmeter_analysis::{MetricTable, Row};
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_stats::{ErrorBounds, median};
@@ -20,7 +19,7 @@ round, or without a loss, Clopper-Pearson as if lines were lost independently.
 
 /// True if a sub-experiment is of this table.
 pub fn is_of(sub: &Merged<'_>) -> bool {
-    sub.planned.pattern == Pattern::Log
+    sub.planned.workload.is_log()
 }
 
 /// AimRT's logger table, one for each logger.

@@ -1,13 +1,11 @@
 //! One page of everything: a table for each kind of sub-experiment, their notes, and what columns mean.
 
 use crate::document::{Block, Cell, Document, Missing, Note, Severity};
-use crate::labels::patterns;
 use crate::measured::MeasuredSide;
 use crate::merged::{Merged, rounds_text};
 use crate::notes::NO_KERNEL_TIME;
 use crate::results::NamedResults;
-use crate::tables::TABLES;
-use crate::tables::description::PatternTable;
+use crate::tables::{self, PatternTable, TABLES, background, replay};
 use crate::{fastest, run_notes};
 use tripmeter_model::manifest::{Manifest, RunStatus};
 
@@ -24,20 +22,20 @@ pub const INTERVALS: &str = "below figures: 95 % intervals of the median over ro
 /// Over several rounds, figures are medians, maxima are of all rounds, and counts are totals.
 pub fn all(manifest: &Manifest) -> Document {
     let side = MeasuredSide::new(&NamedResults { name: "", manifest });
-    let (mut blocks, mut of_payloads, mut of_trials) = (Vec::new(), Vec::new(), Vec::new());
+    let mut blocks = Vec::new();
     for kind in &TABLES {
-        let made = (kind.make)(caption(&side, kind), &side);
-        of_payloads.extend(made.payload_notes);
-        of_trials.extend(made.notes);
-        if !made.table.rows.is_empty() {
-            blocks.push(Block::Table(made.table));
-            blocks.extend(kind.figure.and_then(|figure| fastest::line(&side, kind.is_of, figure)));
+        let table = (kind.table)(caption(&side, kind), &side, &kind.rows(&side));
+        if !table.rows.is_empty() {
+            blocks.push(Block::Table(table));
+            blocks.extend(fastest::line(&side, |sub| kind.is_of(sub), kind.figure));
         }
     }
+    blocks.extend(background::table(&side).into_iter().chain(replay::table(&side)).map(Block::Table));
     if blocks.is_empty() {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
-    let mut notes = [run_notes::outcomes(&side.subs), of_payloads, run_notes::of_run(&side, of_trials)].concat();
+    let of_run = run_notes::of_run(&side, tables::notes(&side));
+    let mut notes = [run_notes::outcomes(&side.subs), tables::payload_notes(&side), of_run].concat();
     if cells(&blocks).any(|cell| *cell == Cell::Missing(Missing::SplitByTicks)) {
         let text = format!("the column kernel is empty: {NO_KERNEL_TIME}");
         notes.push(Note::new(Severity::Info, "kernel time", None, text));
@@ -67,14 +65,13 @@ fn has_intervals(blocks: &[Block]) -> bool {
 }
 
 fn caption(side: &MeasuredSide<'_>, kind: &PatternTable) -> String {
-    let (manifest, is_of) = (side.manifest, kind.is_of);
-    let patterns = patterns(manifest.plan.sub_experiments.iter().filter(|sub| is_of(sub)));
-    let mut text = format!("All transports, pattern {}{}", patterns.join(", "), kind.what);
+    let manifest = side.manifest;
+    let mut text = format!("All transports, pattern {}{}", kind.pattern.as_str(), kind.what);
     if manifest.status != RunStatus::Complete {
         text += ", INCOMPLETE";
     }
     if manifest.plan.rounds > 1 {
-        let payloads = side.subs.iter().filter(|sub| is_of(sub.planned)).flat_map(Merged::payloads);
+        let payloads = side.subs.iter().filter(|sub| kind.is_of(sub.planned)).flat_map(Merged::payloads);
         let rounds = rounds_text(manifest.plan.rounds, payloads.map(|payload| payload.cells.len()));
         text += &format!("; {rounds}: medians over rounds; max, n and lost are over all rounds");
     }

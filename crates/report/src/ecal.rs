@@ -38,8 +38,8 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
             .filter(|(_, sub)| !sub.planned.added_as_floor && !sub.planned.is_disturbed());
         subs.map(move |(index, sub)| EcalSubExperiment { sub, plan: &manifest.plan, index, metrics, mark: mark(place) })
     });
-    let (columns, one_way): (Vec<EcalSubExperiment>, Vec<EcalSubExperiment>) =
-        all.partition(|column| column.sub.planned.workload.is_round_trips());
+    let (columns, others): (Vec<EcalSubExperiment>, Vec<EcalSubExperiment>) =
+        all.partition(|column| notes::left_out_of_trips(column.sub.planned).is_none());
     let mut blocks: Vec<Block> = platforms(experiments, mark).into_iter().map(Block::Lines).collect();
     if columns.is_empty() {
         blocks.push(Block::Text("The plan had nothing for this table.".to_owned()));
@@ -48,9 +48,8 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
         blocks.push(Block::Notes(columns.iter().map(drops).collect()));
     }
     let mut notes: Vec<Note> = columns.iter().flat_map(remarks).collect();
-    notes.extend(one_way.iter().map(|column| {
-        let plan = column.sub.planned;
-        column.note(Severity::Info, notes::LEFT_OUT, &notes::left_out(plan, notes::at_a_rate(plan)))
+    notes.extend(others.iter().filter_map(|column| {
+        Some(column.note(Severity::Info, notes::LEFT_OUT, &notes::left_out_of_trips(column.sub.planned)?))
     }));
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));

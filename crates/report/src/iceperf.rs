@@ -28,19 +28,18 @@ const MEAN_HELP: &str = "mean of rtt_half, half of a round trip; of several roun
 pub fn iceperf(manifest: &Manifest) -> Document {
     let (subs, metrics) = (Merged::from_manifest(manifest), MetricTable::from_manifest(manifest));
     let asked = (0..).zip(&subs).filter(|(_, sub)| !sub.planned.added_as_floor && !sub.planned.is_disturbed());
-    let (measured, others): (Vec<_>, Vec<_>) = asked.partition(|(_, sub)| sub.planned.workload.is_round_trips());
+    let (measured, others): (Vec<_>, Vec<_>) =
+        asked.partition(|(_, sub)| notes::left_out_of_trips(sub.planned).is_none());
     let mut blocks: Vec<Block> =
         measured.into_iter().flat_map(|(index, sub)| of_sub(manifest, index, sub, &metrics)).collect();
     if blocks.is_empty() {
         let what = if others.is_empty() { "Nothing was measured." } else { "Nothing of this table was measured." };
         blocks.push(Block::Text(what.to_owned()));
     }
-    let note = |plan| {
-        let text = notes::left_out(plan, notes::at_a_rate(plan));
-        Note::new(Severity::Info, notes::LEFT_OUT, None, text)
-    };
     if !others.is_empty() {
-        blocks.push(Block::Notes(others.into_iter().map(|(_, sub)| note(sub.planned)).collect()));
+        let left_out = others.into_iter().filter_map(|(_, sub)| notes::left_out_of_trips(sub.planned));
+        let note = |text| Note::new(Severity::Info, notes::LEFT_OUT, None, text);
+        blocks.push(Block::Notes(left_out.map(note).collect()));
     }
     Document { blocks }
 }

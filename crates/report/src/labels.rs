@@ -1,10 +1,11 @@
 //! What a sub-experiment is called beside others.
 
 use crate::merged::Merged;
+use crate::notes::words;
 use crate::number::{count, counted, percent};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use tripmeter_model::Pattern;
 use tripmeter_model::pace::{Burst, OfferedLoad};
+use tripmeter_model::pattern::{PATTERNS, PatternFacts};
 use tripmeter_model::plan::SubExperiment;
 
 /// A sub-experiment at one offered load.
@@ -22,10 +23,7 @@ const FACTORS: [fn(&SubExperiment) -> String; 7] = [
     |sub| if sub.background.is_none() { "at rest".to_owned() } else { format!("with {}", sub.background) },
     |sub| counted(sub.workload.followers() as usize, "follower"),
     |sub| counted(sub.workload.publishers() as usize, "publisher"),
-    |sub| {
-        let what = if sub.workload.is_call() { "client" } else { "topic" };
-        counted(sub.workload.follower_links() as usize, what)
-    },
+    |sub| counted(sub.workload.follower_links() as usize, words(&sub.workload).link),
 ];
 
 /// Factors that tell lines from each other: found once for all of them, as there may be thousands.
@@ -119,6 +117,6 @@ pub fn transports(subs: &[Merged<'_>]) -> Vec<String> {
 
 /// Words of the patterns of sub-experiments, each once.
 pub fn patterns<'a>(subs: impl Iterator<Item = &'a SubExperiment> + Clone) -> Vec<&'static str> {
-    let is_used = |pattern: &&Pattern| subs.clone().any(|sub| sub.pattern == **pattern);
-    Pattern::ALL.iter().filter(is_used).map(|pattern| pattern.as_str()).collect()
+    let is_used = |facts: &&PatternFacts| subs.clone().any(|sub| sub.facts() == *facts);
+    PATTERNS.iter().filter(is_used).map(PatternFacts::word).collect()
 }

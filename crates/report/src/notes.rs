@@ -1,10 +1,10 @@
 //! The lines under a table: why its figures are doubtful.
 
+use crate::document::Missing;
 use crate::merged::{CHANGED, Merged, MergedCell};
 use crate::number::counted;
 use crate::number::micros;
 use std::collections::BTreeSet;
-use tripmeter_model::Pattern;
 use tripmeter_model::manifest::{CoreToCoreProbe, Counts, PayloadResult, RunStatus, Verdict};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::workload::Workload;
@@ -172,21 +172,52 @@ pub const ALL_FAILED: &str = "no call succeeded; exit code 75, unless --allow-lo
 /// Kind of such notes.
 pub const NOTHING_ARRIVED: &str = "no message arrived";
 
+/// Words of notes for messages, or for calls.
+pub struct MessageWords {
+    /// What a link is to people: a topic or a client.
+    pub link: &'static str,
+    /// State of one that did not arrive intact.
+    pub damaged: &'static str,
+    /// Kind of notes on those that failed.
+    pub mishap: &'static str,
+    /// Reason for a missing latency if all were lost.
+    pub no_samples: Missing,
+    nothing_arrived: &'static str,
+    /// Counts that notes have, in this order.
+    counts: fn(&Counts) -> Vec<(u64, &'static str)>,
+}
+
+static MESSAGES: MessageWords = MessageWords {
+    link: "topic",
+    damaged: "damaged",
+    mishap: MISHAPS[1],
+    no_samples: Missing::NothingCame,
+    nothing_arrived: ALL_LOST,
+    counts: |&Counts { lost, late, duplicated, reordered, damaged, .. }| {
+        let words = ["lost", "late", "duplicated", "reordered", "damaged"];
+        [lost, late, duplicated, reordered, damaged].into_iter().zip(words).collect()
+    },
+};
+static CALLS: MessageWords = MessageWords {
+    link: "client",
+    damaged: "failed",
+    mishap: MISHAPS[0],
+    no_samples: Missing::NoSamples,
+    nothing_arrived: ALL_FAILED,
+    counts: |&Counts { lost, late, duplicated, damaged, .. }| {
+        vec![(lost, "timed out"), (damaged, "failed"), (late, "answered late"), (duplicated, "answered again")]
+    },
+};
+
+/// Words for the messages of a workload.
+pub fn words(workload: &Workload) -> &'static MessageWords {
+    if workload.is_call() { &CALLS } else { &MESSAGES }
+}
+
 /// Counts of messages that were lost, late, duplicated, reordered or damaged: `2 lost, 1 damaged`. For calls:
 /// `10 timed out, 4 answered late`. Empty if all are 0.
 pub fn mishaps(counts: &Counts, workload: &Workload) -> String {
-    let Counts { lost, late, duplicated, reordered, damaged, .. } = *counts;
-    let kinds = match workload.is_call() {
-        true => vec![(lost, "timed out"), (damaged, "failed"), (late, "answered late"), (duplicated, "answered again")],
-        false => vec![
-            (lost, "lost"),
-            (late, "late"),
-            (duplicated, "duplicated"),
-            (reordered, "reordered"),
-            (damaged, "damaged"),
-        ],
-    };
-    let happened = kinds.iter().filter(|(count, _)| *count > 0);
+    let happened = (words(workload).counts)(counts).into_iter().filter(|(count, _)| *count > 0);
     happened.map(|(count, kind)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
 }
 
@@ -231,14 +262,13 @@ pub fn core_to_core_of_payloads(sub: &Merged<'_>) -> Vec<String> {
 /// A line if no message of a trial arrived.
 pub fn all_lost(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     let place = format!("{} {}", sub.planned.name, cell.at());
-    let what = if sub.planned.workload.is_call() { ALL_FAILED } else { ALL_LOST };
+    let what = words(&sub.planned.workload).nothing_arrived;
     cell.cells.iter().any(|cell| cell.is_all_lost()).then(|| format!("* {place}: {what}"))
 }
 
 /// Damage of the warm-up, after what befell `counts`: `, and 10 in the warm-up`. Empty if there was none.
 fn in_warm_up(damaged: u64, counts: &Counts, workload: &Workload) -> String {
-    let are_calls = workload.is_call();
-    let what = if are_calls { "failed" } else { "damaged" };
+    let (are_calls, what) = (workload.is_call(), words(workload).damaged);
     match (damaged, mishaps(counts, workload).is_empty()) {
         (0, _) => String::new(),
         (damaged, true) => format!("{damaged} {what} in the warm-up"),
@@ -268,10 +298,15 @@ pub fn left_out(plan: &SubExperiment, why: &str) -> String {
     format!("{name}: this table leaves out pattern {pattern}{why}; the table `all` has it")
 }
 
+/// As [`left_out`], for published tables of round trips in a closed loop; `None` if it has a place there.
+pub fn left_out_of_trips(plan: &SubExperiment) -> Option<String> {
+    (!plan.workload.is_round_trips()).then(|| left_out(plan, at_a_rate(plan)))
+}
+
 /// Suffix of the pattern for round trips at a rate or of several clients, which published tables do not have.
 pub fn at_a_rate(plan: &SubExperiment) -> &'static str {
     match plan.workload.is_closed() {
-        _ if plan.pattern != Pattern::Ping || !plan.workload.is_call() => "",
+        _ if !plan.are_round_trips() || !plan.workload.is_call() => "",
         true => " of several clients",
         false => " at a rate",
     }

@@ -12,9 +12,7 @@ use crate::floors::Floors;
 use crate::measured::MeasuredSide;
 use crate::merged::Merged;
 use crate::results::NamedResults;
-use crate::tables::{TABLES, background};
-use std::collections::BTreeSet;
-use tripmeter_model::Pattern;
+use crate::tables::{self, background};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::pattern::PATTERNS;
@@ -25,22 +23,15 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     let (subs, metrics) = (&side.subs, &side.metrics);
     let floors = Floors::from_subs(subs, is_alike);
     let page = ScreenPage { manifest, subs, metrics, floors };
-    let (mut blocks, mut of_trials, mut stars) = (Vec::new(), Vec::new(), BTreeSet::new());
-    for kind in &TABLES {
-        let made = (kind.make)(String::new(), &side);
-        of_trials.extend(made.notes);
-        stars.extend(made.stars);
+    let mut blocks = Vec::new();
+    for (facts, shown) in PATTERNS.iter().flat_map(|facts| facts.latencies.iter().map(move |shown| (facts, shown))) {
+        blocks.extend(page.latencies(facts, shown).map(Block::Table));
+        blocks.extend(topics::blocks(&page, facts, shown));
+        blocks.extend(fastest::line(&side, |sub| sub.facts() == facts, shown.figure));
     }
-    for (pattern, shown) in PATTERNS.iter().flat_map(|facts| facts.latencies.iter().map(|shown| (facts.pattern, shown)))
-    {
-        blocks.extend(page.latencies(pattern, shown).map(Block::Table));
-        blocks.extend(topics::blocks(&page, pattern, shown));
-        blocks.extend(fastest::line(&side, |sub| sub.pattern == pattern, shown.figure));
-    }
-    let under_load = Some(background::table(&side)).filter(|table| !table.rows.is_empty());
-    blocks.extend(under_load.map(|table| Block::Table(table.within(COLUMNS))));
-    blocks.extend(page.throughput(&stars).map(Block::Table));
-    blocks.extend(fastest::line(&side, |sub| sub.pattern == Pattern::Throughput, |_| Figure::ReceivedRate));
+    blocks.extend(background::table(&side).map(|table| Block::Table(table.within(COLUMNS))));
+    blocks.extend(page.throughput(&tables::stars(&side)).map(Block::Table));
+    blocks.extend(fastest::line(&side, |_| true, |_| Figure::ReceivedRate));
     let is_lost = || subs.iter().flat_map(Merged::payloads).any(|cell| cell.is_wholly_lost());
     // That everything was lost is among the notes.
     if blocks.is_empty() && !is_lost() {
@@ -54,7 +45,7 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
         blocks.push(Block::Text(text.to_owned()));
     }
     blocks.extend(page.facts());
-    let notes = notes::notes(&side, of_trials, all_notes);
+    let notes = notes::notes(&side, tables::notes(&side), all_notes);
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
@@ -66,6 +57,7 @@ mod tests {
     use super::*;
     use crate::fixture::{self, add, put, result};
     use crate::render::Text;
+    use tripmeter_model::Pattern;
     use tripmeter_model::Wait;
     use tripmeter_model::experiment::Mode;
     use tripmeter_model::figure::Statistic;

@@ -7,10 +7,8 @@ use crate::measured::MeasuredSide;
 use crate::number::counted;
 use std::collections::BTreeSet;
 use tripmeter_analysis::Row;
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::pattern::facts;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 
@@ -88,7 +86,7 @@ fn other_workload(side: &MeasuredSide<'_>, row: Row) -> Option<String> {
     let planned = planned(side, row);
     let topology = planned.workload.topology;
     Some(match side.metrics.load(row) {
-        _ if !planned.workload.is_publication() => facts(planned.pattern).what.to_owned(),
+        _ if !planned.workload.is_publication() => planned.facts().what.to_owned(),
         OfferedLoad::Recorded => "topics of several sizes (`replay`, --topic)".to_owned(),
         OfferedLoad::Burst(_) => "bursts (--demand)".to_owned(),
         _ if topology.topics > 1 => format!("{} topics", topology.topics),
@@ -152,7 +150,7 @@ fn command(side: &MeasuredSide<'_>, wish: &Wish, published: &[Row]) -> String {
     let rate = wish.rate_hz.or(measured_hz).unwrap_or(USUAL_RATE_HZ);
     let number = wish.followers.or(first.map(|row| followers(side, row))).unwrap_or(1);
     let subscribers = if number > 1 { format!(" --subscribers {number}") } else { String::new() };
-    let is_meant = |sub: &&SubExperiment| !sub.added_as_floor && sub.pattern != Pattern::Log;
+    let is_meant = |sub: &&SubExperiment| !sub.added_as_floor && !sub.workload.is_log();
     let meant = side.subs.iter().map(|sub| sub.planned).filter(is_meant);
     let transports: BTreeSet<String> = meant.map(|sub| sub.transport.to_string()).collect();
     let word = |name: &String| if name.contains(['?', '&', '*']) { format!(" '{name}'") } else { format!(" {name}") };

@@ -15,12 +15,12 @@ use crate::{hosts, screen};
 use std::collections::BTreeSet;
 use tripmeter_analysis::Key;
 use tripmeter_analysis::table::samples_for;
+use tripmeter_model::Touch;
 use tripmeter_model::audit::Level;
 use tripmeter_model::figure::{Better, Figure, Statistic};
 use tripmeter_model::manifest::{RunStatus, Verdict};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::{Pattern, Touch};
 use tripmeter_stats::proportion::{self, Proportion};
 
 /// The most transports that the question names.
@@ -303,7 +303,7 @@ fn too_few(sides: &[MeasuredSide<'_>]) -> Option<String> {
 /// That payloads were neither written nor read; a logger has no receiver.
 fn untouched(sides: &[MeasuredSide<'_>]) -> Option<String> {
     let subs = sides.iter().flat_map(MeasuredSide::undisturbed).map(|sub| sub.planned);
-    let subs: Vec<&SubExperiment> = subs.filter(|sub| sub.pattern != Pattern::Log).collect();
+    let subs: Vec<&SubExperiment> = subs.filter(|sub| !sub.workload.is_log()).collect();
     match (subs.iter().filter(|sub| sub.touch == Touch::None).count(), subs.len()) {
         (0, _) => None,
         (none, all) if none == all => Some("The payload was not read (touch none)".to_owned()),

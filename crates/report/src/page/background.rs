@@ -98,7 +98,7 @@ fn plan(manifest: &Manifest) -> Vec<(String, String)> {
         ("started", manifest.started.clone()),
         ("ended", manifest.ended.clone().unwrap_or_else(|| "not yet, or it was killed".to_owned())),
         ("transports", all(&|sub| sub.transport.to_string())),
-        ("pattern", all(&|sub| sub.pattern.as_str().to_owned())),
+        ("pattern", all(&|sub| sub.facts().word().to_owned())),
         ("payloads", payloads.join(", ")),
         ("samples", all(&|sub| sub.samples.to_string())),
         ("rounds", plan.rounds.to_string()),

@@ -13,12 +13,10 @@ use crate::document::{Block, Document};
 use crate::measured::MeasuredSide;
 use crate::number::count as rate;
 use crate::results::NamedResults;
-use crate::tables::publish;
 use crate::tables::row::TableRow;
 use crate::values::capitalised;
 use std::collections::BTreeSet;
 use tripmeter_analysis::Rounds;
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Verdict;
 use tripmeter_model::metric::Stream;
@@ -32,12 +30,13 @@ pub fn charts(results: &[NamedResults<'_>]) -> Document {
     let mut figures: [Vec<PlottedValue>; 4] = Default::default();
     for (folder, one) in results.iter().enumerate() {
         let side = MeasuredSide::new(one);
-        let rows = |pattern| TableRow::rows(&side, move |plan| plan.pattern == pattern);
-        let calls = rows(Pattern::Call);
-        figures[0].extend(publish::rows(&side).iter().map(|row| of_channel(folder, row)));
-        figures[1].extend(calls.iter().map(|row| of_rpc(folder, row)));
-        figures[2].extend(calls.iter().filter_map(|row| queries(folder, row)));
-        figures[3].extend(rows(Pattern::Log).iter().map(|row| of_log(folder, row)));
+        // A row is of the plots whose figures it has.
+        for row in TableRow::rows(&side, |plan| !plan.are_round_trips()) {
+            figures[0].extend(of_channel(folder, &row));
+            figures[1].push(of_rpc(folder, &row));
+            figures[2].extend(queries(folder, &row));
+            figures[3].push(of_log(folder, &row));
+        }
     }
     let [channel, rpc, queries, log] = figures.map(|figures| {
         figures.into_iter().filter(|figure| figure.values.iter().any(|value| value.is_finite())).collect::<Vec<_>>()
@@ -119,7 +118,7 @@ impl PlottedValue {
     }
 }
 
-fn of_channel(folder: usize, row: &TableRow<'_>) -> PlottedValue {
+fn of_channel(folder: usize, row: &TableRow<'_>) -> Option<PlottedValue> {
     let (planned, offered) = (row.sub.planned, rate(row.offered_hz()));
     let [at, load] = match row.load() {
         load @ OfferedLoad::Burst(_) => [crate::labels::offered(load), load.suffix()],
@@ -129,11 +128,12 @@ fn of_channel(folder: usize, row: &TableRow<'_>) -> PlottedValue {
         1 => Default::default(),
         number => [format!("{number} publishers of each topic, "), format!("_publishers-{number}")],
     };
-    PlottedValue {
+    let figure = PlottedValue {
         links: planned.workload.topology.topics,
         way: [words + &at, file + &load],
         ..PlottedValue::new(folder, row).with_average(row, Figure::Service, 1000.0)
-    }
+    };
+    (!planned.workload.is_recorded()).then_some(figure)
 }
 
 fn of_rpc(folder: usize, row: &TableRow<'_>) -> PlottedValue {

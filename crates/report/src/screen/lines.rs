@@ -1,17 +1,17 @@
 //! Lines of the first screen, and their cells.
 
 use crate::document::{Block, Cell, Column, Digits, Missing, Table};
-use crate::floors::Floors;
+use crate::floors::{Floors, have_same_conditions};
 use crate::labels::{Distinctions, LabelledLine, load_text};
 use crate::merged::{CHANGED, MISSED, Merged, rounds_text};
+use crate::notes;
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::pattern::ShownLatency;
+use tripmeter_model::pattern::{PatternFacts, ShownLatency};
 use tripmeter_model::payload::{display_size, size_key, size_text};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::median;
@@ -28,9 +28,9 @@ const FLOOR_HELP: &str = "latency as a multiple of shm's, round by round, at the
 
 /// True if one can be the floor of the other: the same pattern, loads, wait and touch.
 pub(super) fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
-    (one.pattern, &one.workload.loads, one.workload.topology)
-        == (other.pattern, &other.workload.loads, other.workload.topology)
-        && (one.wait, one.touch, one.sched, one.background) == (other.wait, other.touch, other.sched, other.background)
+    (&one.workload.loads, one.workload.topology) == (&other.workload.loads, other.workload.topology)
+        && one.background == other.background
+        && have_same_conditions(one, other)
 }
 
 pub(super) struct ScreenPage<'a> {
@@ -73,14 +73,14 @@ impl<'a> ScreenPage<'a> {
         self.sub(line.0).planned
     }
 
-    /// The lines of a pattern that have a figure, and their payloads: the smallest, the largest and one in the middle.
+    /// Lines of sub-experiments that have a figure, and their payloads: the smallest, the largest and one in the middle.
     pub(super) fn lines(
         &self,
-        pattern: Pattern,
+        is_of: impl Fn(&SubExperiment) -> bool,
         figure: impl Fn(OfferedLoad) -> Figure,
     ) -> (Vec<LoadLine>, Vec<u64>, usize) {
         let rows = self.metrics.rows(|key| key.figure == figure(self.metrics.load(key.row)));
-        let rows: Vec<Row> = rows.into_iter().filter(|row| self.sub(row.sub).planned.pattern == pattern).collect();
+        let rows: Vec<Row> = rows.into_iter().filter(|row| is_of(self.sub(row.sub).planned)).collect();
         let mut lines: Vec<LoadLine> = rows.iter().map(|row| (row.sub, row.load)).collect();
         lines.sort_unstable();
         lines.dedup();
@@ -92,8 +92,8 @@ impl<'a> ScreenPage<'a> {
         (lines, shown, count)
     }
 
-    pub(super) fn latencies(&self, pattern: Pattern, shown: &ShownLatency) -> Option<Table> {
-        let (mut lines, payloads, count) = self.lines(pattern, shown.figure);
+    pub(super) fn latencies(&self, facts: &PatternFacts, shown: &ShownLatency) -> Option<Table> {
+        let (mut lines, payloads, count) = self.lines(|sub| sub.facts() == facts, shown.figure);
         if lines.is_empty() {
             return None;
         }
@@ -104,9 +104,8 @@ impl<'a> ScreenPage<'a> {
         };
         // Lines that are not ranked come last, the fastest first, too.
         lines.sort_by(|a, b| level(a).partial_cmp(&level(b)).expect("a level is a number"));
-        let is_compared = pattern == Pattern::Ping || lines.iter().any(|line| self.is_floor(*line));
         let distances: Vec<Option<f64>> =
-            lines.iter().map(|line| self.distance(*line, &payloads, shown.figure).filter(|_| is_compared)).collect();
+            lines.iter().map(|line| self.distance(*line, &payloads, shown.figure)).collect();
         let has_floor = distances.iter().any(Option::is_some) || lines.iter().any(|line| self.is_floor(*line));
         let farthest = distances.iter().flatten().fold(1.0, |most: f64, distance| most.max(*distance));
         let mut columns = vec![Column::words("transport", &format!("µs, {}", shown.title), "")];
@@ -142,10 +141,9 @@ impl<'a> ScreenPage<'a> {
             }
             (None, cells)
         });
-        let mut title = self.title(pattern, &lines, &payloads, count);
-        let load = self.load(lines[0]);
-        if load != OfferedLoad::Closed && pattern == Pattern::Ping && lines.iter().all(|line| self.load(*line) == load)
-        {
+        let mut title = self.title(&lines, &payloads, count);
+        let (load, are_round_trips) = (self.load(lines[0]), self.planned(lines[0]).are_round_trips());
+        if load != OfferedLoad::Closed && are_round_trips && lines.iter().all(|line| self.load(*line) == load) {
             title += &format!(", {}", load_text(load));
         }
         Some(Table::new(title, columns, rows.collect()).within(COLUMNS))
@@ -174,15 +172,14 @@ impl<'a> ScreenPage<'a> {
         let missed = self.is_missed(line, payload_bytes) || self.is_disqualified(line);
         let mut p50 = Cell::from_rounds(get(Statistic::P50)).marked(with_missed(mark, missed));
         if matches!(p50, Cell::Missing(_)) && merged.cells.iter().any(|cell| cell.is_all_lost()) {
-            let are_calls = self.planned(line).workload.is_call();
-            p50 = Cell::Missing(if are_calls { Missing::NoSamples } else { Missing::NothingCame });
+            p50 = Cell::Missing(notes::words(&self.planned(line).workload).no_samples);
         }
         let is_bounded = self.metrics.is_bounded(row(line, payload_bytes), &Stream::all(), figure, Statistic::P99);
         [p50, Cell::from_rounds(get(Statistic::P99)).marked(with_missed("", missed)).if_bounded(is_bounded)]
     }
 
     pub(super) fn throughput(&self, stars: &BTreeSet<Row>) -> Option<Table> {
-        let (mut lines, payloads, count) = self.lines(Pattern::Throughput, |_| Figure::ReceivedRate);
+        let (mut lines, payloads, count) = self.lines(|_| true, |_| Figure::ReceivedRate);
         if lines.is_empty() {
             return None;
         }
@@ -215,7 +212,7 @@ impl<'a> ScreenPage<'a> {
             }
             (None, cells)
         });
-        let title = self.title(Pattern::Throughput, &lines, &payloads, count);
+        let title = self.title(&lines, &payloads, count);
         Some(Table::new(title, columns, rows.collect()).within(COLUMNS))
     }
 
@@ -262,9 +259,9 @@ impl<'a> ScreenPage<'a> {
         geometric_mean(payloads.iter().filter_map(ratio))
     }
 
-    /// The pattern, and what the figures of these lines are of: all `count` payloads, or those shown.
-    fn title(&self, pattern: Pattern, lines: &[LoadLine], shown: &[u64], count: usize) -> String {
-        let mut title = pattern.as_str().to_owned();
+    /// The pattern of these lines, and what their figures are of: all `count` payloads, or those shown.
+    fn title(&self, lines: &[LoadLine], shown: &[u64], count: usize) -> String {
+        let mut title = self.planned(lines[0]).facts().word().to_owned();
         if self.manifest.status != RunStatus::Complete {
             title += ", INCOMPLETE";
         }

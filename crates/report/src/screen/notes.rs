@@ -104,8 +104,7 @@ fn mishaps(subs: &[Merged<'_>]) -> Vec<Note> {
     let cells = subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
     let cells = cells.filter(|(_, cell)| !cell.is_wholly_lost());
     let note = |(sub, cell): (&Merged<'_>, MergedCell<'_>)| {
-        let are_calls = sub.planned.workload.is_call();
-        let kind = notes::MISHAPS[usize::from(!are_calls)];
+        let kind = notes::words(&sub.planned.workload).mishap;
         Some(Note::new(Severity::Warning, kind, None, notes::mishap_line(sub, &cell)?))
     };
     cells.filter_map(note).collect()

@@ -5,10 +5,9 @@ use crate::document::{Block, Cell, Column, Digits, Table};
 use crate::number::counted;
 use crate::tables::topics::total_rate;
 use tripmeter_analysis::Row;
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
-use tripmeter_model::pattern::ShownLatency;
+use tripmeter_model::pattern::{PatternFacts, ShownLatency};
 
 /// Most topics of a line that are shown: the slowest.
 const MOST_TOPICS: usize = 16;
@@ -18,8 +17,8 @@ const TOPIC_COLUMNS: usize = 24;
 const RATE_HELP: &str = "messages per second; (all): of all topics together";
 
 /// The table and a line on what it leaves out; nothing if no recording of several topics was played.
-pub(super) fn blocks(page: &ScreenPage<'_>, pattern: Pattern, shown: &ShownLatency) -> Vec<Block> {
-    let (lines, payloads, _) = page.lines(pattern, shown.figure);
+pub(super) fn blocks(page: &ScreenPage<'_>, facts: &PatternFacts, shown: &ShownLatency) -> Vec<Block> {
+    let (lines, payloads, _) = page.lines(|sub| sub.facts() == facts, shown.figure);
     let several = |line: &LoadLine| {
         let workload = &page.planned(*line).workload;
         payloads.iter().copied().find(|_| workload.is_recorded() && workload.links() > 1)
@@ -58,7 +57,7 @@ pub(super) fn blocks(page: &ScreenPage<'_>, pattern: Pattern, shown: &ShownLaten
         columns.push(Column::numbers(statistic.id(), statistic.id(), "µs", Digits::Significant(3), help));
     }
     columns.push(Column::numbers("achieved_rate_hz", "/s", "/s", Digits::Significant(3), RATE_HELP));
-    let title = format!("{}, topic by topic", pattern.as_str());
+    let title = format!("{}, topic by topic", facts.word());
     let table = Table::new(title, columns, rows).grouped_by_sub().within(COLUMNS);
     let note = (left_out > 0).then(|| {
         let topics = counted(left_out, "other topic");

@@ -1,7 +1,7 @@
 //! Latency under a background load of our own beside latency at rest.
 
 use super::columns;
-use super::description::{MadeTable, PatternTable, TableOf};
+use super::description::TableOf;
 use super::row::{TableRow, TimedLine};
 use crate::document::{Cell, Column, Digits, Table};
 use crate::floors::{at_rest, headline};
@@ -9,9 +9,6 @@ use crate::measured::MeasuredSide;
 use tripmeter_analysis::{Rounds, Row, derived};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
-
-pub const TABLE: PatternTable =
-    PatternTable { is_of: |_| false, what: "", figure: None, make: |_, side| MadeTable::new(table(side), Vec::new()) };
 
 /// Labels longer than this are broken.
 const LABEL_COLUMNS: usize = 26;
@@ -37,8 +34,8 @@ fn of_load(line: &LoadedLine<'_>, figure: Figure) -> Cell {
     got.map_or(Cell::NOTHING, |rounds| Cell::number(rounds.folded()))
 }
 
-/// Everything that was measured under a load and without, by paths that were proven.
-pub fn table(side: &MeasuredSide<'_>) -> Table {
+/// Everything that was measured under a load and without, by paths that were proven; `None` if nothing was.
+pub fn table(side: &MeasuredSide<'_>) -> Option<Table> {
     let lines: Vec<_> = side.metrics.all_rows().flat_map(|row| lines(side, row)).collect();
     let micros = |id, title, help| Column::numbers(id, title, "µs", Digits::Significant(3), help);
     let gigabytes = |(figure, id, title, help): (Figure, &str, &str, &'static str)| {
@@ -64,7 +61,7 @@ pub fn table(side: &MeasuredSide<'_>) -> Table {
             of_load(line, Figure::LoadCpu)
         })
         .with(MOVED.map(gigabytes));
-    table.table()
+    (!lines.is_empty()).then(|| table.table())
 }
 
 fn lines<'a>(side: &'a MeasuredSide<'a>, row: Row) -> Vec<LoadedLine<'a>> {

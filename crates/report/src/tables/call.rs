@@ -1,37 +1,16 @@
 //! The tables of calls, pattern `call` and round trips at a rate: whole round trips, and how many succeeded per second.
 
 use super::columns::{self, LATENCIES};
-use super::description::{MadeTable, PatternTable, TableOf};
-use super::notes::of_calls;
+use super::description::TableOf;
 use super::row::{TableRow, TimedLine};
 use crate::document::{Cell, Column, Digits, Table};
 use crate::measured::MeasuredSide;
 use tripmeter_analysis::derived::losses;
-use tripmeter_model::Pattern;
 use tripmeter_model::experiment::Mode;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::pattern::latency_of_calls;
-use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::workload::Workload;
-
-pub const AT_A_RATE: PatternTable = PatternTable {
-    is_of: |sub| sub.pattern == Pattern::Ping && sub.workload.is_call(),
-    what: ", at a rate or of several clients",
-    figure: Some(latency_of_calls),
-    make: |title, side| MadeTable::new(table(title, &rows(side, AT_A_RATE.is_of)), Vec::new()),
-};
-/// Its notes are on round trips at a rate, too: payload by payload.
-pub const TABLE: PatternTable = PatternTable {
-    is_of: |sub| sub.pattern == Pattern::Call,
-    what: "",
-    figure: Some(latency_of_calls),
-    make: |title, side| {
-        let table = table(title, &rows(side, TABLE.is_of));
-        MadeTable::new(table, TableRow::notes(&rows(side, |_| true), of_calls))
-    },
-};
 
 const MODE_HELP: &str = "\
 bench = each call is made when the one before has ended; fixed-freq = at a rate; *: cut short, calls failed, or none succeeded";
@@ -49,11 +28,7 @@ const FAILED_HELP: &str = "calls ended by an error or a damaged answer; below, t
 const COST_HELP: &str =
     "user and system time, in per cent of one core; first line: the clients' process, second line: the server's";
 
-fn rows<'a>(side: &'a MeasuredSide<'a>, is_of: fn(&SubExperiment) -> bool) -> Vec<TableRow<'a>> {
-    TableRow::rows(side, |plan| plan.workload.is_call() && !plan.workload.is_recorded() && is_of(plan))
-}
-
-fn table(title: String, rows: &[TableRow<'_>]) -> Table {
+pub fn table(title: String, _: &MeasuredSide<'_>, rows: &[TableRow<'_>]) -> Table {
     let lines: Vec<_> = rows.iter().flat_map(lines).collect();
     let offered = if TableRow::have_bursts(rows) { BURSTS_HELP } else { RATE_HELP };
     let [offered, achieved] = columns::rates(offered, ACHIEVED_HELP);
@@ -114,6 +89,7 @@ mod tests {
     use crate::fixture::{self, add_calls, all, put, put_times, squeezed, trial_of};
     use crate::render::{csv, json};
     use serde_json::json;
+    use tripmeter_model::Pattern;
     use tripmeter_model::manifest::Counts;
     use tripmeter_model::pace::Burst;
     use tripmeter_model::trial::Trial;

@@ -1,42 +1,7 @@
-//! A table as a description: columns that know their cells, and notes that are made with the rows.
+//! A table as a description: columns that know their cells.
 
 use super::row::TableLine;
-use crate::document::{Cell, Column, Note, Table};
-use crate::measured::MeasuredSide;
-use std::collections::BTreeSet;
-use tripmeter_analysis::Row;
-use tripmeter_model::figure::Figure;
-use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::plan::SubExperiment;
-
-/// A table of everything, as `all` shows it.
-pub struct PatternTable {
-    /// True if a sub-experiment is of this table.
-    pub is_of: fn(&SubExperiment) -> bool,
-    /// Ends the caption.
-    pub what: &'static str,
-    /// The figure by which its rows are ranked, if they are.
-    pub figure: Option<fn(OfferedLoad) -> Figure>,
-    /// Makes it under a title; without a row if nothing of it was measured.
-    pub make: fn(String, &MeasuredSide<'_>) -> MadeTable,
-}
-
-/// A table, and what keeps its figures from being good.
-pub struct MadeTable {
-    pub table: Table,
-    /// Notes on payloads, for which the first screen has words of its own.
-    pub payload_notes: Vec<Note>,
-    pub notes: Vec<Note>,
-    /// Rows that the first screen marks `*`.
-    pub stars: BTreeSet<Row>,
-}
-
-impl MadeTable {
-    /// With notes on its trials.
-    pub fn new(table: Table, notes: Vec<Note>) -> Self {
-        Self { table, payload_notes: Vec::new(), notes, stars: BTreeSet::new() }
-    }
-}
+use crate::document::{Cell, Column, Table};
 
 /// A column, and its cell of each line.
 pub struct CellColumn<L> {

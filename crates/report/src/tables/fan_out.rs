@@ -1,29 +1,20 @@
 //! The table of messages to several followers: latency to each of them, to the last, and until the last answer.
 
 use super::columns::{self, TRIP_CHARS};
-use super::description::{MadeTable, PatternTable, TableOf};
+use super::description::TableOf;
 use super::row::{TableRow, TimedLine};
-use crate::document::{Cell, Column, Digits};
+use crate::document::{Cell, Column, Digits, Table};
 use crate::measured::MeasuredSide;
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{At, Stream};
-
-/// Its notes are made with those on round trips with one follower.
-pub const TABLE: PatternTable = PatternTable {
-    is_of: |sub| sub.pattern == Pattern::Ping && sub.workload.is_fan_out(),
-    what: ", several followers",
-    figure: Some(|_| Figure::RttHalf),
-    make,
-};
 
 const LATENCY_HELP: &str = "one_way: from sending to arrival at a follower, or at the last; rtt of last: from sending \
                             to the last answer";
 const LOST_HELP: &str =
     "messages that this follower never answered; in the line of rtt: over all followers, without an interval";
 
-fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
-    let lines: Vec<_> = TableRow::rows(side, TABLE.is_of).iter().flat_map(lines).collect();
+pub fn table(title: String, _: &MeasuredSide<'_>, rows: &[TableRow<'_>]) -> Table {
+    let lines: Vec<_> = rows.iter().flat_map(lines).collect();
     let micros = |(title, statistic): (&str, Statistic)| {
         let head = Column::numbers(&format!("{statistic}_ns"), title, "µs", Digits::Fixed(3), "");
         head.shows(move |line: &TimedLine<'_>| {
@@ -46,7 +37,7 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
         .column(Column::numbers("lost", "lost", "n", Digits::Events, LOST_HELP), lost)
         .with(columns::costs_of_both(columns::COST_HELP))
         .with([columns::path_proof().merged()]);
-    MadeTable::new(table.table().grouped_by_sub(), Vec::new())
+    table.table().grouped_by_sub()
 }
 
 fn lines<'a>(row: &TableRow<'a>) -> Vec<TimedLine<'a>> {

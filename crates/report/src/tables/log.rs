@@ -1,18 +1,13 @@
 //! The table of pattern `log`: what a call of a logger takes, and the lines that came of the calls.
 
 use super::columns;
-use super::description::{MadeTable, PatternTable, TableOf};
-use super::notes::of_logger;
+use super::description::TableOf;
 use super::row::TableRow;
-use crate::document::{Cell, Column, Digits};
+use crate::document::{Cell, Column, Digits, Table};
 use crate::measured::MeasuredSide;
 use tripmeter_analysis::derived::losses;
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
-
-pub const TABLE: PatternTable =
-    PatternTable { is_of: |sub| sub.pattern == Pattern::Log, what: "", figure: Some(|_| Figure::Call), make };
 
 const CALL_HELP: &str = "as p50 to max: duration of a call of the logger, between two readings of one clock; one \
                          thread, one call after the other";
@@ -23,8 +18,7 @@ const LINES_HELP: &str = "lines found in the file or pipe afterwards, including 
 const MISSING_HELP: &str = "lines logged but not found; below, the interval of their share in per cent";
 const DAMAGED_HELP: &str = "lines that differ from what was logged; below, the interval of their share in per cent";
 
-fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
-    let rows = TableRow::rows(side, TABLE.is_of);
+pub fn table(title: String, _: &MeasuredSide<'_>, rows: &[TableRow<'_>]) -> Table {
     let number = Column::numbers;
     let percent = |id, title, help| Column { divisor: 0.01, ..number(id, title, "%", Digits::Fixed(1), help) };
     let flush = Column { divisor: 1e6, ..number(Figure::Flush.id(), "flush", "ms", Digits::Rate, FLUSH_HELP) };
@@ -42,7 +36,7 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
         number(id, title, "n", Digits::Events, help)
             .shows(move |row: &TableRow<'_>| Cell::lost(&losses(row.metrics, row.row, &Stream::all(), &[figure])))
     };
-    let table = TableOf::new(title, &rows)
+    let table = TableOf::new(title, rows)
         .column(Column::words("logger", "logger", ""), |row| Cell::text(row.sub.planned.transport_text()))
         .with([columns::payload()])
         .column(number("calls", "calls", "n", Digits::Integer, ""), |row| {
@@ -62,7 +56,7 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
             lines(Figure::Damaged.id(), "damaged", Figure::Damaged, DAMAGED_HELP),
             columns::path_proof(),
         ]);
-    MadeTable::new(table.table().grouped_by_payload(), rows.iter().flat_map(of_logger).collect())
+    table.table().grouped_by_payload()
 }
 
 #[cfg(test)]

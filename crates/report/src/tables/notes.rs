@@ -7,7 +7,6 @@ use crate::notes::{self, ALL_FAILED, ALL_LOST, odd};
 use crate::number::count;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::Stream;
@@ -52,7 +51,7 @@ impl<'a> TableRow<'a> {
     /// A note on damage in the warm-up of its payload, which no trial counts.
     pub fn warm_up(&self) -> Option<Note> {
         let damaged = self.sub.payload(self.row.payload_bytes).warmup_damaged();
-        let what = if self.sub.planned.workload.is_call() { "failed" } else { "damaged" };
+        let what = notes::words(&self.sub.planned.workload).damaged;
         let (name, at) = (&self.sub.planned.name, self.at_size());
         (damaged > 0).then(|| self.info(format!("{name} {at}: {damaged} {what} in the warm-up")))
     }
@@ -190,7 +189,7 @@ pub fn of_publications(row: &TableRow<'_>) -> Vec<Note> {
 
 pub fn of_calls(row: &TableRow<'_>) -> Vec<Note> {
     // Round trips at a rate are calls of one client, and called what they are.
-    let is_round_trips = row.sub.planned.pattern == Pattern::Ping;
+    let is_round_trips = row.sub.planned.are_round_trips();
     let place = match row.load() {
         OfferedLoad::Closed => format!("{} {}", row.sub.planned.name, row.at_size()),
         _ => row.name(),

@@ -1,12 +1,10 @@
 //! The table of round trips, pattern `ping` with one follower, with their distance from the floor.
 
 use super::columns::{self, TRIP_CHARS};
-use super::description::{MadeTable, PatternTable, TableOf};
-use super::fan_out;
-use super::notes::of_trips;
+use super::description::TableOf;
 use super::row::{TableRow, TimedLine};
-use crate::document::{Cell, Column, Digits, Missing};
-use crate::floors::Floors;
+use crate::document::{Cell, Column, Digits, Missing, Table};
+use crate::floors::{Floors, have_same_conditions};
 use crate::labels::transports;
 use crate::measured::MeasuredSide;
 use tripmeter_analysis::Row;
@@ -15,21 +13,13 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::SubExperiment;
 
-pub const TABLE: PatternTable = PatternTable {
-    is_of: |sub| sub.workload.is_round_trips() && !sub.workload.is_fan_out(),
-    what: "",
-    figure: Some(|_| Figure::RttHalf),
-    make,
-};
-
 const HALF_HELP: &str = "half of a round trip, which published tables call latency";
 const ONE_WAY_HELP: &str = "from sending to the arrival at the follower, a clock read at both ends";
 const FLOOR_HELP: &str =
     "rtt_half median divided by that of shm at the same payload, wait and touch, round by round; -: not measured";
 const LOST_HELP: &str = "messages never answered; they are not among the samples";
 
-fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
-    let rows = TableRow::rows(side, TABLE.is_of);
+pub fn table(title: String, side: &MeasuredSide<'_>, rows: &[TableRow<'_>]) -> Table {
     let (floors, labels) = (Floors::from_subs(&side.subs, is_alike), transports(&side.subs));
     let has_median = |row| side.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50).is_some();
     let lines = rows.iter().flat_map(|row| {
@@ -65,8 +55,7 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
         .with(columns::costs_of_both(columns::COST_HELP))
         .column(columns::damaged(), |line| Cell::number(line.row.total(Figure::Damaged)))
         .with([columns::path_proof().merged()]);
-    let rows = [rows, TableRow::rows(side, fan_out::TABLE.is_of)].concat();
-    MadeTable { payload_notes: of_trips(&rows), ..MadeTable::new(table.table().grouped_by_payload(), Vec::new()) }
+    table.table().grouped_by_payload()
 }
 
 /// How many times the floor, in each round that has both.
@@ -84,8 +73,7 @@ fn distance(line: &TimedLine<'_, Option<Row>>) -> Cell {
 
 /// True if two differ in their transport alone.
 fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
-    one.workload.reply == other.workload.reply
-        && (one.wait, one.touch, one.sched, one.background) == (other.wait, other.touch, other.sched, other.background)
+    one.workload.reply == other.workload.reply && one.background == other.background && have_same_conditions(one, other)
 }
 
 #[cfg(test)]
@@ -273,7 +261,7 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
             result(&mut manifest, "shm", round, &[(1024, 500.0)]);
         }
         let side = MeasuredSide::new(&NamedResults { name: "", manifest: &manifest });
-        let table = make("Trips".to_owned(), &side).table;
+        let table = table("Trips".to_owned(), &side, &TableRow::rows(&side, |_| true));
         let expected = "\
 transport,wait,touch,payload_bytes,n,rtt_half_p50_ns,rtt_half_p50_ns_low,rtt_half_p50_ns_high,rtt_half_p99_ns,\
 rtt_half_p99_ns_low,rtt_half_p99_ns_high,rtt_half_max_ns,rtt_p50_ns,rtt_p50_ns_low,rtt_p50_ns_high,floor_ratio,\

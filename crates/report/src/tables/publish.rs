@@ -1,18 +1,13 @@
 //! The table of pattern `publish`: one-way latencies at a fixed rate, from the intended and from the actual sending.
 
 use super::columns;
-use super::description::{MadeTable, PatternTable, TableOf};
-use super::notes::of_publications;
+use super::description::TableOf;
 use super::row::{TableRow, TimedLine};
-use crate::document::{Cell, Column, Digits};
+use crate::document::{Cell, Column, Digits, Table};
 use crate::measured::MeasuredSide;
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::workload::Workload;
-
-pub const TABLE: PatternTable =
-    PatternTable { is_of: |sub| sub.pattern == Pattern::Publish, what: "", figure: Some(|_| Figure::Response), make };
 
 const RATE_HELP: &str = "messages per second offered to each publisher on each topic";
 const ACHIEVED_HELP: &str = "messages per second that each publisher sent on each topic; !: the rate was missed";
@@ -24,18 +19,12 @@ const ODD_HELP: &str = "messages that arrived after the loss time-out, and messa
 const COST_HELP: &str = "user and system time, in per cent of one core; line response: the publishing process, line \
                          service: the sum of the subscribing ones";
 
-/// Every rate, by payload.
-pub fn rows<'a>(side: &'a MeasuredSide<'a>) -> Vec<TableRow<'a>> {
-    TableRow::rows(side, |plan| plan.workload.is_publication() && !plan.workload.is_recorded())
-}
-
-fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
-    let rows = rows(side);
+pub fn table(title: String, _: &MeasuredSide<'_>, rows: &[TableRow<'_>]) -> Table {
     let lines: Vec<_> = rows.iter().flat_map(lines).collect();
     let [offered, achieved] =
-        columns::rates(if TableRow::have_bursts(&rows) { BURSTS_HELP } else { RATE_HELP }, ACHIEVED_HELP);
+        columns::rates(if TableRow::have_bursts(rows) { BURSTS_HELP } else { RATE_HELP }, ACHIEVED_HELP);
     let table = TableOf::new(title, &lines)
-        .with(columns::naming(&rows))
+        .with(columns::naming(rows))
         .with([columns::payload().merged()])
         .with([
             columns::number("topics", "", Workload::follower_links),
@@ -58,7 +47,7 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
         .with(columns::cost(COST_HELP))
         .column(columns::damaged(), |line| line.if_first(|row| Cell::number(row.totals().damaged as f64)))
         .with([columns::path_proof().merged()]);
-    MadeTable::new(table.table().grouped_by_payload(), TableRow::notes(&rows, of_publications))
+    table.table().grouped_by_payload()
 }
 
 /// Lines of response, of service, and of service to each of several followers.

@@ -1,18 +1,15 @@
 //! The table of a recording that was played: a row for each of its topics.
 
 use super::columns;
-use super::description::{MadeTable, PatternTable, TableOf};
+use super::description::TableOf;
 use super::notes::of_recording;
 use super::row::TableRow;
-use super::topics::{TopicLine, lines};
-use crate::document::{Cell, Column, Digits};
+use super::topics::lines;
+use crate::document::{Cell, Column, Digits, Note, Table};
 use crate::measured::MeasuredSide;
 use crate::number::counted;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::recording::Recording;
-
-/// Rankings and captions of its patterns are those of other tables.
-pub const TABLE: PatternTable = PatternTable { is_of: |_| false, what: "", figure: None, make: |_, side| make(side) };
 
 const LATENCIES: [Statistic; 5] = [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::Max];
 const TOPIC_HELP: &str = "(all): all topics together, with the sum of their rates; trials.jsonl has what the processes \
@@ -25,15 +22,24 @@ const CALLS_HELP: &str = "response = from when a message was due, service = from
                           whole round trips of calls with an answer of the same size, each topic a client; others: one \
                           way";
 
-fn make(side: &MeasuredSide<'_>) -> MadeTable {
+/// Notes on its trials and topics.
+pub fn notes(side: &MeasuredSide<'_>) -> Vec<Note> {
+    played(side).map_or(Vec::new(), |(recording, plays)| of_recording(recording, &plays))
+}
+
+/// The recording and the rows of those that played it, if there are any.
+fn played<'a>(side: &'a MeasuredSide<'a>) -> Option<(&'a Recording, Vec<TableRow<'a>>)> {
     let plays = TableRow::rows(side, |plan| plan.workload.is_recorded());
-    let Some(recording) = side.manifest.plan.recording.as_ref().filter(|_| !plays.is_empty()) else {
-        return MadeTable::new(TableOf::<TopicLine<'_>>::new(String::new(), &[]).table(), Vec::new());
-    };
+    side.manifest.plan.recording.as_ref().filter(|_| !plays.is_empty()).map(|recording| (recording, plays))
+}
+
+/// The table, if a recording was played.
+pub fn table(side: &MeasuredSide<'_>) -> Option<Table> {
+    let (recording, plays) = played(side)?;
     let lines: Vec<_> = plays.iter().flat_map(|play| lines(play, &recording.topics)).collect();
     let number = |id, title, unit, help| Column::numbers(id, title, unit, Digits::Integer, help).merged();
     let [offered, achieved] = columns::rates(RATE_HELP, ACHIEVED_HELP);
-    let has_calls = plays.iter().any(TableRow::is_of_calls);
+    let has_calls = lines.iter().any(|line| line.figure == Some(Figure::ResponseRtt));
     let table = TableOf::new(caption(recording), &lines)
         .with(columns::naming(&plays))
         .column(Column::words("topic", "topic", TOPIC_HELP).merged(), |line| Cell::text(line.part.name))
@@ -47,7 +53,7 @@ fn make(side: &MeasuredSide<'_>) -> MadeTable {
         .column(Column::words("time", "time", if has_calls { CALLS_HELP } else { TIME_HELP }), |line| line.name())
         .with(columns::latencies(LATENCIES))
         .with([columns::loss(), columns::path_proof().merged()]);
-    MadeTable::new(table.table().grouped_by_sub(), of_recording(recording, &plays))
+    Some(table.table().grouped_by_sub())
 }
 
 /// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`, or

@@ -252,10 +252,6 @@ impl<'a> TableRow<'a> {
         }
     }
 
-    pub fn is_of_calls(&self) -> bool {
-        self.sub.planned.workload.is_call()
-    }
-
     /// Messages that did not come in time and intact, or calls that did not succeed, of those sent.
     pub fn loss(&self, stream: &Stream) -> Cell {
         Cell::lost(&loss(self.metrics, self.row, stream))

@@ -1,23 +1,14 @@
 //! The table of pattern `throughput`: messages offered and received.
 
 use super::columns;
-use super::description::{MadeTable, PatternTable, TableOf};
-use super::notes::of_streams;
+use super::description::TableOf;
 use super::row::{TableRow, TimedLine};
-use crate::document::{Cell, Column, Digits};
+use crate::document::{Cell, Column, Digits, Table};
 use crate::labels::offered;
 use crate::measured::MeasuredSide;
 use crate::merged::MISSED;
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::workload::Workload;
-
-pub const TABLE: PatternTable = PatternTable {
-    is_of: |sub| sub.pattern == Pattern::Throughput,
-    what: "",
-    figure: Some(|_| Figure::ReceivedRate),
-    make,
-};
 
 const OFFERED_HELP: &str = "max = as fast as possible; n /s = evenly, on each topic or of each publisher; search = the highest rate found within the loss \
                             limit; n per t = bursts of n messages, one begun every t";
@@ -30,8 +21,8 @@ const ONE_WAY_HELP: &str = "one-way latency of messages that arrived, a clock re
 const PUBLISHED_HELP: &str = "messages sent per second (not a throughput)";
 const REFUSED_HELP: &str = "how often the transport was full (back-pressure)";
 
-fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
-    let lines: Vec<_> = TableRow::rows(side, TABLE.is_of).iter().flat_map(lines).collect();
+pub fn table(title: String, side: &MeasuredSide<'_>, rows: &[TableRow<'_>]) -> Table {
+    let lines = lines(rows);
     let has_missed = lines.iter().any(|line| side.metrics.is_rate_missed(line.row.row));
     let received_help = if has_missed { MISSED_HELP } else { RECEIVED_HELP };
     let rate = |figure: Figure, title, unit, help| Column::numbers(figure.id(), title, unit, Digits::Rate, help);
@@ -69,14 +60,16 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
         .with(columns::costs_of_both(columns::COST_HELP))
         .column(columns::damaged(), |line| Cell::number(line.damaged() as f64))
         .with([columns::path_proof()]);
-    let stars = lines.iter().filter(|line| !line.star().is_empty()).map(|line| line.row.row).collect();
-    MadeTable { stars, ..MadeTable::new(table.table().grouped_by_payload(), of_streams(&lines)) }
+    table.table().grouped_by_payload()
 }
 
 /// A line for each of several followers up to the last that is shown, or for the only one.
-fn lines<'a>(row: &TableRow<'a>) -> Vec<TimedLine<'a>> {
-    let streams = row.receivers().into_iter();
-    row.timed(streams.map(|stream| (String::new(), Some(Figure::OneWay), stream.clone())), ())
+pub fn lines<'a>(rows: &[TableRow<'a>]) -> Vec<TimedLine<'a>> {
+    let of_row = |row: &TableRow<'a>| {
+        let streams = row.receivers().into_iter();
+        row.timed(streams.map(|stream| (String::new(), Some(Figure::OneWay), stream.clone())), ())
+    };
+    rows.iter().flat_map(of_row).collect()
 }
 
 #[cfg(test)]
@@ -84,6 +77,7 @@ mod tests {
     use super::*;
     use crate::fixture::{self, all, put, trial_of};
     use crate::render::json;
+    use tripmeter_model::Pattern;
     use tripmeter_model::manifest::{Counts, Manifest};
     use tripmeter_model::metric::Stream;
     use tripmeter_model::pace::{Burst, OfferedLoad};

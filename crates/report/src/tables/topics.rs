@@ -23,7 +23,7 @@ pub type TopicLine<'a> = TimedLine<'a, TopicPart<'a>>;
 
 /// Two lines for each topic and for all, then service to each of several followers.
 pub fn lines<'a>(play: &TableRow<'a>, recorded: &'a [RecordedTopic]) -> Vec<TopicLine<'a>> {
-    let both = match play.is_of_calls() {
+    let both = match play.sub.planned.workload.is_call() {
         true => [("response rtt", Figure::ResponseRtt), ("service rtt", Figure::ServiceRtt)],
         false => [("response", Figure::Response), ("service", Figure::Service)],
     };
