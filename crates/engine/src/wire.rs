@@ -37,7 +37,7 @@ pub const GONE: &str = "has gone";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     pub sub_experiment: SubExperiment,
-    pub done: Done,
+    pub done: EarlierPayloads,
     /// Its transport, unless it is built in.
     pub plugin: Option<PathBuf>,
     pub run_id: String,
@@ -61,7 +61,7 @@ pub struct Job {
 
 /// Measurements before an interruption.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Done {
+pub struct EarlierPayloads {
     pub payloads: Vec<u64>,
     /// Number of the last trial.
     pub trials: u32,

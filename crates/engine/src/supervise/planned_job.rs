@@ -4,7 +4,7 @@ use super::state::Run;
 use crate::files::rest::last_trial;
 use crate::registry::Entry;
 use crate::scratch::Part;
-use crate::wire::{Done, Job, OtherHosts, PlannedCpus};
+use crate::wire::{EarlierPayloads, Job, OtherHosts, PlannedCpus};
 use std::path::Path;
 use tripmeter_abi::Variant;
 use tripmeter_model::folder_handle::FolderIdentity;
@@ -51,7 +51,10 @@ pub(super) fn job(
     let kept = run.manifest.sub_experiments.last().map_or(&[][..], |result| &result.cells);
     Job {
         sub_experiment: plan.clone(),
-        done: Done { payloads: kept.iter().map(|cell| cell.payload_bytes).collect(), trials: last_trial(kept) },
+        done: EarlierPayloads {
+            payloads: kept.iter().map(|cell| cell.payload_bytes).collect(),
+            trials: last_trial(kept),
+        },
         plugin: entry.plugin_file().map(Path::to_path_buf),
         run_id: part.run_id.clone(),
         scratch_dir: part.folder.clone(),
