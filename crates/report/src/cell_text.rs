@@ -68,8 +68,8 @@ pub fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String
                 interval.map_or(number.clone(), |interval| format!("{number} ({interval})"))
             };
             let [first, second] = &**both;
-            let text = match column.second {
-                None => format!("{}{}{}", one(column, first), column.joint, one(column, second)),
+            let text = match column.pair.second {
+                None => format!("{}{}{}", one(column, first), column.pair.joint, one(column, second)),
                 Some((divisor, digits)) => {
                     let other = Column { divisor, digits, ..column.clone() };
                     format!("{} / {}", one(column, first), one(&other, second))

@@ -133,10 +133,8 @@ pub struct Column {
     pub has_intervals: bool,
     /// An end of an interval that is infinite is a ratio from 0 to something, and not for want of samples.
     pub is_ratio: bool,
-    /// Between the two numbers of a pair.
-    pub joint: &'static str,
-    /// The second number of a pair, where it is written in another way.
-    pub second: Option<(f64, Digits)>,
+    /// Format of pairs of numbers.
+    pub pair: PairFormat,
     /// In text, longer words are broken before settings and what stands in brackets.
     pub most_chars: Option<usize>,
     /// True if cells are on the right.
@@ -145,6 +143,15 @@ pub struct Column {
     pub is_merged: bool,
     /// When it is shown.
     pub show: Show,
+}
+
+/// Format of the two numbers of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PairFormat {
+    /// Stands between both.
+    pub joint: &'static str,
+    /// Divisor and digits of the second number, if they differ from those of the column.
+    pub second: Option<(f64, Digits)>,
 }
 
 /// When a column is shown.
@@ -330,8 +337,7 @@ impl Column {
             narrow_head: None,
             has_intervals: false,
             is_ratio: false,
-            joint: "/",
-            second: None,
+            pair: PairFormat { joint: "/", second: None },
             most_chars: None,
             is_right: false,
             is_merged: false,

@@ -1,6 +1,6 @@
 //! The table of eCAL's page on performance: payloads in kB against sub-experiments, in µs.
 
-use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
+use crate::document::{Block, Cell, Column, Digits, Document, Note, PairFormat, Severity, Table};
 use crate::merged::{Merged, incomplete};
 use crate::notes;
 use std::collections::BTreeSet;
@@ -87,7 +87,10 @@ fn tables(columns: &[EcalSubExperiment<'_>]) -> Vec<Table> {
         };
         let title = format!("{}: message frequency [1/s] and throughput [MB/s]{state}", kind.word());
         let megabytes = Some((f64::from(1 << 20), Digits::Fixed(1)));
-        let rates = Column { second: megabytes, ..Column::numbers("hz_and_bytes_per_s", "", "", Digits::Integer, "") };
+        let rates = Column {
+            pair: PairFormat { joint: "/", second: megabytes },
+            ..Column::numbers("hz_and_bytes_per_s", "", "", Digits::Integer, "")
+        };
         tables.push(table(title, &rates, columns, &payloads, rate));
     }
     tables

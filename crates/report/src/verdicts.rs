@@ -1,6 +1,6 @@
 //! Figures by address in tables, and comparisons of several runs with their verdicts.
 
-use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
+use crate::document::{Block, Cell, Column, Digits, Document, Note, PairFormat, Severity, Table};
 use crate::number::{counted, per_cent, significant};
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_model::address::FigureAddress;
@@ -171,7 +171,10 @@ pub fn legend(question: &Question, sides: [&str; 2], has_intervals: bool) -> Str
 pub fn table(title: &str, all: &[JudgedFigure], sides: [&str; 2]) -> Table {
     let side = |side: &str| value_column(&format!("{}_ns", side.to_lowercase()), side);
     let columns = address_columns().into_iter().chain([
-        Column { joint: "+", ..Column::numbers("runs", "runs", "", Digits::Integer, "") },
+        Column {
+            pair: PairFormat { joint: "+", second: None },
+            ..Column::numbers("runs", "runs", "", Digits::Integer, "")
+        },
         side(sides[0]),
         side(sides[1]),
         Column::numbers("ratio", "ratio", "", Digits::Fixed(3), ""),
