@@ -3,13 +3,13 @@
 use crate::selection::LATENCIES;
 use crate::table::{MetricTable, Row};
 use std::collections::BTreeMap;
-use tripmeter_model::Pattern;
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{
     Environment, Manifest, PayloadResult, RunStatus, SubExperimentResult, has_several_sizes,
 };
 use tripmeter_model::metric::Stream;
+use tripmeter_model::pattern::TrialEnd;
 use tripmeter_model::payload::at_text;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::workload::Topology;
@@ -265,8 +265,8 @@ fn followers_of(environment: &Environment) -> String {
     if names.is_empty() { "this host".to_owned() } else { names.join(", ") }
 }
 
-/// Planned payloads of a sub-experiment without latency in a round; none under `throughput`, where a rate of 0 is a
-/// valid figure.
+/// Planned payloads of a sub-experiment without latency in a round; none where bounds end a trial, as a rate of 0 is a
+/// valid figure there.
 fn silent<'a>(table: &'a MetricTable, plan: &'a SubExperiment, round: u32) -> impl Iterator<Item = u64> + 'a {
     let has_latency = move |row: Row| {
         let has = |figure: &Figure| {
@@ -280,7 +280,7 @@ fn silent<'a>(table: &'a MetricTable, plan: &'a SubExperiment, round: u32) -> im
         let mut rows = table.all_rows().filter(is_of).peekable();
         rows.peek().is_none() || rows.any(|row| !has_latency(row))
     };
-    let payloads = if plan.pattern == Pattern::Throughput { &[][..] } else { &plan.payloads[..] };
+    let payloads = if plan.trial_end() == Some(TrialEnd::Bounds) { &[][..] } else { &plan.payloads[..] };
     payloads.iter().filter(is_silent).copied()
 }
 

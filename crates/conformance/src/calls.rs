@@ -3,7 +3,6 @@
 use crate::entry::{Faults, PartOutcome, PlannedPart, VariantHere};
 use crate::figures::{count, counts, times, value};
 use crate::samples::sample_rows;
-use tripmeter_abi::Pattern;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::trial::Trial;
@@ -12,27 +11,24 @@ const CLIENTS: u64 = 3;
 /// Calls per client.
 const CALLS: u64 = 40;
 
+fn keys(variant: &VariantHere<'_>) -> String {
+    format!("samples = {CALLS}\nwarmup = 5\npayloads = \"{}\"\n", variant.payloads(&[16, 4097]))
+}
+
+pub(super) fn round_trips(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
+    let keys = keys(variant);
+    let paced = format!("{keys}rate = \"500\"\none_way = true");
+    let parallel = format!("{keys}clients = \"{CLIENTS}\"");
+    let paced = variant.parts("paced-trips", variant.waits(true), &paced, check);
+    paced.chain(variant.parts("parallel-trips", variant.waits(false), &parallel, check)).collect()
+}
+
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
-    let payloads = variant.payloads(&[16, 4097]);
-    let round_trips =
-        format!("rate = \"500\"\none_way = true\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n");
-    let of_clients = format!("clients = \"{CLIENTS}\"\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n");
-    let waits = |are_all| if variant.can(Pattern::Ping) { variant.waits(are_all) } else { &[] };
-    let paced = waits(true).iter().map(|wait| PlannedPart::new(variant, "paced-trips", *wait, &round_trips, check));
-    let parallel =
-        waits(false).iter().map(|wait| PlannedPart::new(variant, "parallel-trips", *wait, &of_clients, check));
-    let round_trips: Vec<PlannedPart> = paced.chain(parallel).collect();
-    if !variant.can(Pattern::Call) {
-        return round_trips;
-    }
-    let keys = format!(
-        "pattern = \"call\"\nclients = \"{CLIENTS}\"\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n"
-    );
-    let paced = "mode = \"fixed-freq\"\nrate = \"500\"\ndemand = \"4\"\nrecovery_ms = \"8\"\none_way = true\n";
+    let keys = format!("{}clients = \"{CLIENTS}\"\n", keys(variant));
+    let paced = "mode = \"fixed-freq\"\nrate = \"500\"\ndemand = \"4\"\nrecovery_ms = \"8\"\none_way = true";
     let paced = format!("{keys}{paced}");
-    let closed = variant.waits(true).iter().map(|wait| PlannedPart::new(variant, "call", *wait, &keys, check));
-    let paced = variant.waits(false).iter().map(|wait| PlannedPart::new(variant, "paced", *wait, &paced, check));
-    round_trips.into_iter().chain(closed).chain(paced).collect()
+    let closed = variant.parts("call", variant.waits(true), &keys, check);
+    closed.chain(variant.parts("paced", variant.waits(false), &paced, check)).collect()
 }
 
 fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {
@@ -55,7 +51,7 @@ fn check_calls(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadRes
     let timed_out = if outcome.loses_when_starved() { count(trial, Figure::TimedOut) } else { 0 };
     let succeeded = all - timed_out;
     let good = Counts { sent: all, received: succeeded, lost: timed_out, ..Counts::default() };
-    faults.check(trial.is_of_calls() && counts(trial) == good, || format!("{place}: {trial:?}"));
+    faults.check(value(trial, Figure::Failed) == Some(0.0) && counts(trial) == good, || format!("{place}: {trial:?}"));
     let is_paced = !outcome.plan.workload.is_closed();
     let [response, service, lateness, one_way] =
         [Figure::ResponseRtt, Figure::ServiceRtt, Figure::Lateness, Figure::OneWay].map(|of| times(trial, of));
@@ -63,7 +59,7 @@ fn check_calls(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadRes
     faults.check(paced == [is_paced; 3], || format!("{place}: {trial:?}"));
     let Some(service) = service else { return faults.check(false, || format!("{place}: no figures")) };
     let half = times(trial, Figure::RttHalf);
-    let has_half = outcome.plan.pattern == Pattern::Ping && !is_paced;
+    let has_half = outcome.plan.are_round_trips() && !is_paced;
     let is_half =
         half.map_or(!has_half, |half| has_half && (half.mean * 2.0 - service.mean).abs() <= service.mean / 1e6);
     faults.check(is_half, || format!("{place}: {trial:?}"));

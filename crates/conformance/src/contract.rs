@@ -10,6 +10,18 @@ use tripmeter_model::exit;
 use tripmeter_model::folder;
 use tripmeter_model::manifest::{RunStatus, Verdict};
 
+type Entries = fn(&VariantHere<'_>) -> Vec<PlannedPart>;
+
+/// Parts of the suite's experiment, each with the pattern that it needs and measures.
+const PARTS: [(Pattern, Entries); 6] = [
+    (Pattern::Ping, round_trips::entries),
+    (Pattern::Throughput, one_way::entries),
+    (Pattern::Publish, publish::entries),
+    (Pattern::Ping, calls::round_trips),
+    (Pattern::Call, calls::entries),
+    (Pattern::Log, log::entries),
+];
+
 /// Kinds of entries whose messages go one way.
 const ONE_WAY: [&str; 3] = ["throughput", "publish", "publishers"];
 
@@ -37,8 +49,12 @@ fn check_outcome(faults: &mut Faults, outcome: &PartOutcome<'_>) {
 
 /// Entries for everything that a variant declares.
 fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
-    let of_patterns = [round_trips::entries, one_way::entries, publish::entries, calls::entries, log::entries];
-    of_patterns.iter().flat_map(|of_pattern| of_pattern(variant)).collect()
+    let mut all = Vec::new();
+    for (pattern, parts) in PARTS.iter().filter(|(pattern, _)| variant.can(*pattern)) {
+        let under = |part: PlannedPart| PlannedPart { text: part.text + &format!("pattern = \"{pattern}\"\n"), ..part };
+        all.extend(parts(variant).into_iter().map(under));
+    }
+    all
 }
 
 /// True for one-way messages that may be lost: the end of a trial waits for the last of them.

@@ -54,6 +54,30 @@ impl VariantHere<'_> {
             _ => waits,
         }
     }
+
+    /// Waits of several followers, which share CPUs: none of them polls if the transport can wait otherwise.
+    pub(crate) fn waits_of_several(&self) -> Vec<Wait> {
+        let sleeps = self.declared.waits.iter().any(|wait| *wait != Wait::Poll);
+        self.waits(false).iter().copied().filter(|wait| *wait != Wait::Poll || !sleeps).collect()
+    }
+
+    /// A part for each of the waits; `keys` are lines of TOML.
+    pub(crate) fn parts(
+        &self,
+        kind: &'static str,
+        waits: &[Wait],
+        keys: &str,
+        check: Check,
+    ) -> impl Iterator<Item = PlannedPart> {
+        waits.iter().map(move |wait| {
+            let (name, transport) = (format!("{kind}_{}_{wait}", self.here.variant), self.name());
+            let text = format!(
+                "[[sub_experiment]]\nname = \"{name}\"\ntransport = \"{transport}\"\nwait = \"{wait}\"\n{}\n",
+                keys.trim()
+            );
+            PlannedPart { kind, name, text, may_lose: self.declared.lossy, check }
+        })
+    }
 }
 
 pub(crate) fn variants_here(known: &Known, is_thorough: bool) -> Vec<VariantHere<'_>> {
@@ -123,17 +147,4 @@ pub(crate) struct PlannedPart {
     pub(crate) text: String,
     pub(crate) may_lose: bool,
     pub(crate) check: Check,
-}
-
-impl PlannedPart {
-    /// Entry of a variant; `keys` are lines of TOML.
-    pub(crate) fn new(variant: &VariantHere<'_>, kind: &'static str, wait: Wait, keys: &str, check: Check) -> Self {
-        let name = format!("{kind}_{}_{wait}", variant.here.variant);
-        let transport = variant.name();
-        let text = format!(
-            "[[sub_experiment]]\nname = \"{name}\"\ntransport = \"{transport}\"\nwait = \"{wait}\"\n{}\n",
-            keys.trim()
-        );
-        Self { kind, name, text, may_lose: variant.declared.lossy, check }
-    }
 }

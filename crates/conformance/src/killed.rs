@@ -5,7 +5,7 @@ use crate::suite::{Suite, SuiteError};
 use crate::traces::{self, Workers};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
-use tripmeter_abi::Pattern;
+use tripmeter_model::pattern::facts;
 use tripmeter_model::{exit, folder};
 
 /// Payload sizes: enough that the run is far from its end when the first is measured.
@@ -14,7 +14,7 @@ const PAYLOADS: std::ops::Range<u64> = 16..316;
 /// Kills the follower of one run and the leader of another.
 pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_>) -> Result<(), SuiteError> {
     let name = variant.name();
-    let measured = variant.declared.patterns.iter().find(|pattern| **pattern != Pattern::Log);
+    let measured = variant.declared.patterns.iter().find(|pattern| facts(**pattern).crosses_hosts);
     let Some((pattern, wait)) = measured.zip(variant.declared.waits.first()) else {
         (suite.say)(&format!("conformance: {name}: nobody is killed: it has no messages to another process"));
         return Ok(());

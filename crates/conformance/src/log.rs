@@ -1,19 +1,14 @@
 use crate::entry::{Faults, PartOutcome, PlannedPart, SAMPLES, VariantHere, WARMUP};
 use crate::figures::{count, times};
 use crate::samples::sample_rows;
-use tripmeter_abi::Pattern;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::metric::{Process, Stream};
 
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
-    if !variant.can(Pattern::Log) {
-        return Vec::new();
-    }
-    let keys = format!("pattern = \"log\"\nsamples = {SAMPLES}\nwarmup = {WARMUP}\npayloads = \"16,33,8192\"");
     // A logger does not verify what it is given.
-    let keys = keys + "\ntouch = \"none\"";
-    variant.waits(true).iter().map(|wait| PlannedPart::new(variant, "log", *wait, &keys, check)).collect()
+    let keys = format!("samples = {SAMPLES}\nwarmup = {WARMUP}\npayloads = \"16,33,8192\"\ntouch = \"none\"");
+    variant.parts("log", variant.waits(true), &keys, check).collect()
 }
 
 fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {

@@ -3,7 +3,6 @@
 use crate::entry::{Faults, PartOutcome, PlannedPart, SAMPLES, VariantHere, loses_when_starved};
 use crate::figures::{counts, times, value};
 use crate::samples::{received_ns, sample_rows};
-use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::samples::SampleRow;
@@ -12,30 +11,26 @@ use tripmeter_model::samples::SampleRow;
 const LINKS: u32 = 2;
 
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
-    if !variant.can(Pattern::Throughput) {
-        return Vec::new();
-    }
     let rate = if variant.declared.lossy && !loses_when_starved(&variant.name()) { "500" } else { "max" };
-    let payloads = variant.payloads(&[16, 4097, 1 << 20]);
-    let keys = format!("pattern = \"throughput\"\nsamples = {SAMPLES}\nrate = \"{rate}\"\npayloads = \"{payloads}\"");
-    // With one of the waits, messages are timed as well.
-    let of = |wait: &Wait| {
-        let keys = format!("{keys}\none_way = {}", variant.declared.waits.iter().max() == Some(wait));
-        PlannedPart::new(variant, "throughput", *wait, &keys, check)
+    let keys = |rate: &str, sizes: &[u64], more: &str| {
+        let payloads = variant.payloads(sizes);
+        format!("samples = {SAMPLES}\nrate = \"{rate}\"\npayloads = \"{payloads}\"\n{more}")
     };
-    let parallel = |kind: &'static str, axis: &str| {
+    let last = variant.declared.waits.iter().max();
+    let mut all = Vec::new();
+    for wait in variant.waits(true) {
+        // With one of the waits, messages are timed as well.
+        let keys = keys(rate, &[16, 4097, 1 << 20], &format!("one_way = {}", last == Some(wait)));
+        all.extend(variant.parts("throughput", &[*wait], &keys, check));
+    }
+    let axes =
+        [("throughput-topics", "topics", true), ("throughput-publishers", "publishers", variant.declared.publishers)];
+    for (kind, axis, _) in axes.into_iter().filter(|(_, _, can)| *can) {
         // Each message of several publishers is one packet.
-        let payloads = variant.payloads(&[16, 4097]);
-        let keys = format!(
-            "pattern = \"throughput\"\nsamples = {SAMPLES}\nrate = \"500\"\npayloads = \"{payloads}\"\n{axis} = {LINKS}\n\
-             one_way = true"
-        );
-        let of = |wait: &Wait| PlannedPart::new(variant, kind, *wait, &keys, check);
-        variant.waits(false).iter().map(of).collect::<Vec<_>>()
-    };
-    let publishers =
-        if variant.declared.publishers { parallel("throughput-publishers", "publishers") } else { Vec::new() };
-    variant.waits(true).iter().map(of).chain(parallel("throughput-topics", "topics")).chain(publishers).collect()
+        let keys = keys("500", &[16, 4097], &format!("{axis} = {LINKS}\none_way = true"));
+        all.extend(variant.parts(kind, variant.waits(false), &keys, check));
+    }
+    all
 }
 
 fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {

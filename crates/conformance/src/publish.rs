@@ -3,7 +3,6 @@
 use crate::entry::{Faults, PartOutcome, PlannedPart, VariantHere};
 use crate::figures::{LatencyFigures, count, counts, followers, publishers, times, times_at};
 use crate::samples::sample_rows;
-use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::metric::Stream;
@@ -22,25 +21,17 @@ const RATES: &str = "500,20000,21000,22000";
 const LOOKING_NS: f64 = 50e6;
 
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
-    if !variant.can(Pattern::Publish) {
-        return Vec::new();
-    }
     let payloads = variant.payloads(&[16, 4097]);
-    let keys = format!("pattern = \"publish\"\nsamples = {PUBLISHED}\nwarmup = 5\npayloads = \"{payloads}\"\n");
+    let keys = format!("samples = {PUBLISHED}\nwarmup = 5\npayloads = \"{payloads}\"\n");
     let topics = format!("{keys}topics = {TOPICS}\nrate = \"{RATES}\"");
-    let publishers = format!("{keys}publishers = {PUBLISHERS}\nrate = \"500\"");
-    let mut all: Vec<PlannedPart> =
-        variant.waits(true).iter().map(|wait| PlannedPart::new(variant, "publish", *wait, &topics, check)).collect();
+    let mut all: Vec<PlannedPart> = variant.parts("publish", variant.waits(true), &topics, check).collect();
     if variant.declared.publishers {
-        let several = |wait| PlannedPart::new(variant, "publishers", wait, &publishers, check_publishers);
-        all.extend(variant.waits(false).iter().map(|wait| several(*wait)));
+        let publishers = format!("{keys}publishers = {PUBLISHERS}\nrate = \"500\"");
+        all.extend(variant.parts("publishers", variant.waits(false), &publishers, check_publishers));
     }
     if variant.declared.fan_out {
         let followers = format!("{keys}followers = {FOLLOWERS}\ntopics = 2\nrate = \"500\"");
-        // The followers share CPUs, so none of them polls if the transport can wait otherwise.
-        let sleeps = variant.declared.waits.iter().any(|wait| *wait != Wait::Poll);
-        let waits = variant.waits(false).iter().filter(|wait| **wait != Wait::Poll || !sleeps);
-        all.extend(waits.map(|wait| PlannedPart::new(variant, "subscribers", *wait, &followers, check_followers)));
+        all.extend(variant.parts("subscribers", &variant.waits_of_several(), &followers, check_followers));
     }
     all
 }

@@ -4,6 +4,7 @@ use crate::entry::{Faults, VariantHere};
 use crate::suite::{Suite, SuiteError};
 use tripmeter_abi::{Description, Names, Pattern, Wait};
 use tripmeter_model::exit;
+use tripmeter_model::pattern::{Axis, DEFAULT_PATTERN, facts};
 use tripmeter_model::payload::LARGEST_BYTES;
 
 /// Words that show that a setting names a file or a host.
@@ -30,32 +31,32 @@ pub(crate) fn check_settings(faults: &mut Faults, description: &Description) {
 pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_>) -> Result<(), SuiteError> {
     let name = &variant.name();
     let declared = variant.declared;
-    let first = declared.patterns.first().copied().unwrap_or(Pattern::Ping);
-    let flagged =
-        |flag: &'static str, value: &str| [first.as_str(), name, "-n", "10", flag, value].map(str::to_owned).to_vec();
+    let first = declared.patterns.first().copied().unwrap_or(DEFAULT_PATTERN);
+    let under = |pattern: Pattern, flags: &[&str]| {
+        let words = [&[pattern.as_str(), name, "-n", "10"], flags].concat();
+        words.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
     let mut refused = |words: Vec<String>, parts: &[&str]| is_refused(suite, faults, variant, words, parts);
     for wait in Wait::ALL.iter().filter(|wait| !declared.waits.contains(wait)) {
         let cannot = format!("cannot wait by '{wait}'");
         let other = declared.waits.first().map_or("", |wait| wait.as_str());
-        refused(flagged("--wait", wait.as_str()), &[name, &cannot, other, "--wait"])?;
+        refused(under(first, &["--wait", wait.as_str()]), &[name, &cannot, other, "--wait"])?;
     }
     for pattern in Pattern::ALL.iter().filter(|pattern| !variant.can(**pattern)) {
-        let words = [pattern.as_str(), name, "-n", "10"].map(str::to_owned).to_vec();
-        refused(words, &[&format!("'{pattern}'"), first.as_str()])?;
+        refused(under(*pattern, &[]), &[&format!("'{pattern}'"), first.as_str()])?;
     }
-    if !variant.can(Pattern::Log) && !declared.fan_out {
-        refused(
-            flagged("--followers", "2"),
-            &[name, "it delivers each message to one follower only", "2 were requested", "--followers"],
-        )?;
-    }
-    if variant.can(Pattern::Publish) && !declared.publishers {
-        let words = ["publish", name, "--publishers", "2"].map(str::to_owned).to_vec();
-        refused(words, &[name, "one publisher", "2 were requested", "uds/datagram", "--publishers"])?;
+    let axes = [
+        (Axis::Followers, declared.fan_out, "--followers", ["it delivers each message to one follower only", ""]),
+        (Axis::Publishers, declared.publishers, "--publishers", ["one publisher", "uds/datagram"]),
+    ];
+    for (axis, _, flag, [why, other]) in axes.into_iter().filter(|(_, can, ..)| !can) {
+        if let Some(pattern) = declared.patterns.iter().find(|pattern| facts(**pattern).has_axis(axis)) {
+            refused(under(*pattern, &[flag, "2"]), &[name, why, "2 were requested", other, flag])?;
+        }
     }
     if let Some(most) = variant.here.max_payload_bytes.filter(|most| *most < LARGEST_BYTES) {
         let largest = LARGEST_BYTES.to_string();
-        refused(flagged("--payloads", &largest), &[name, &largest, "bytes"])?;
+        refused(under(first, &["--payloads", &largest]), &[name, &largest, "bytes"])?;
         (suite.say)(&format!("conformance: {name} refuses more than {most} bytes"));
     }
     Ok(())

@@ -4,7 +4,7 @@ use crate::entry::{Faults, PartOutcome, PlannedPart, SAMPLES, VariantHere, WARMU
 use crate::figures::{followers, times, times_at};
 use crate::samples::sample_rows;
 use crate::suite::{Suite, SuiteError};
-use tripmeter_abi::{Pattern, Wait};
+use tripmeter_abi::Wait;
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::folder;
@@ -22,37 +22,26 @@ const MANY: u64 = 2000;
 const FOLLOWERS: u32 = 3;
 
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
-    if !variant.can(Pattern::Ping) {
-        return Vec::new();
-    }
     let counts = format!("samples = {SAMPLES}\nwarmup = {WARMUP}\n");
     let sizes: &[u64] = if variant.is_thorough { &PAYLOADS_NIGHTLY } else { &PAYLOADS };
     let touched = format!("{counts}payloads = \"{}\"", variant.payloads(sizes));
     let untouched = format!("{counts}touch = \"none\"\npayloads = \"{}\"", variant.payloads(&PAYLOADS_UNTOUCHED));
-    let mut all = Vec::new();
-    for wait in variant.waits(true) {
-        all.push(PlannedPart::new(variant, "full", *wait, &touched, check));
-    }
-    for wait in variant.waits(false) {
-        all.push(PlannedPart::new(variant, "none", *wait, &untouched, check));
+    let largest = PAYLOADS_NIGHTLY.into_iter().filter(|size| *size <= 64 << 10 && variant.carries(*size)).max();
+    let many = format!("samples = {MANY}\ntouch = \"none\"\npayloads = \"{}\"", largest.unwrap_or(16));
+    let mut all: Vec<PlannedPart> = variant.parts("full", variant.waits(true), &touched, check).collect();
+    for wait in variant.waits(false).chunks(1) {
+        all.extend(variant.parts("none", wait, &untouched, check));
         if variant.has_packet {
-            let entry = PlannedPart::new(variant, "packets", *wait, &touched, check);
-            let packets = format!("transport = \"{}?packet=4096\"", variant.name());
-            let text = entry.text.replace(&format!("transport = \"{}\"", variant.name()), &packets);
-            all.push(PlannedPart { text, ..entry });
+            let [written, packets] = ["", "?packet=4096"].map(|set| format!("transport = \"{}{set}\"", variant.name()));
+            let parts = variant.parts("packets", wait, &touched, check);
+            all.extend(parts.map(|part| PlannedPart { text: part.text.replace(&written, &packets), ..part }));
         }
-        let largest = PAYLOADS_NIGHTLY.into_iter().filter(|size| *size <= 64 << 10 && variant.carries(*size)).max();
-        let many = format!("samples = {MANY}\ntouch = \"none\"\npayloads = \"{}\"", largest.unwrap_or(16));
-        all.push(PlannedPart::new(variant, "many", *wait, &many, check_many));
+        all.extend(variant.parts("many", wait, &many, check_many));
     }
     if variant.declared.fan_out {
         let payloads = variant.payloads(&[1024, 65_537]);
         let several = format!("{counts}followers = {FOLLOWERS}\npayloads = \"{payloads}\"");
-        // The followers share CPUs, so none of them polls if the transport can wait otherwise.
-        let sleeps = variant.declared.waits.iter().any(|wait| *wait != Wait::Poll);
-        for wait in variant.waits(false).iter().filter(|wait| **wait != Wait::Poll || !sleeps) {
-            all.push(PlannedPart::new(variant, "several", *wait, &several, check_several));
-        }
+        all.extend(variant.parts("several", &variant.waits_of_several(), &several, check_several));
     }
     all
 }

@@ -5,6 +5,9 @@ use crate::pace::OfferedLoad;
 use crate::workload::{Reply, Topology, Workload};
 use tripmeter_abi::Pattern;
 
+/// Pattern of an experiment that names none.
+pub const DEFAULT_PATTERN: Pattern = Pattern::Ping;
+
 /// Facts of a pattern.
 #[derive(Debug)]
 pub struct PatternFacts {

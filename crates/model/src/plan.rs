@@ -2,7 +2,7 @@
 
 use crate::interference::{BackgroundLoad, Sched};
 pub use crate::kept::{Raw, RawFormat, Streams};
-use crate::pattern::{AllowedWorkload, PatternFacts, facts};
+use crate::pattern::{AllowedWorkload, PatternFacts, TrialEnd, facts};
 use crate::recording::Recording;
 use crate::table_kind::TableKind;
 use crate::transport::Transport;
@@ -134,6 +134,11 @@ impl SubExperiment {
     /// Description of its workload; `None` if its pattern does not allow that.
     pub fn allowed(&self) -> Option<&'static AllowedWorkload> {
         self.facts().allowed_as(&self.workload)
+    }
+
+    /// Condition that ends its trials; `None` if its pattern does not allow its workload.
+    pub fn trial_end(&self) -> Option<TrialEnd> {
+        self.allowed().map(|allowed| allowed.end)
     }
 
     /// True for round trips: in a closed loop, at a rate or of several clients.

@@ -15,7 +15,7 @@ mod selftest;
 mod sorting;
 mod verdicts;
 
-pub use ab::{AbArgs, AbPattern, AbWorkloadArgs};
+pub use ab::{AbArgs, AbCommand, AbWorkloadArgs};
 pub use choose::ChooseArgs;
 pub use doctor::DoctorArgs;
 pub use eprosima::{
@@ -163,7 +163,7 @@ mod tests {
         let pattern = |name: &str| {
             let cli = Cli::try_parse_from(["tripmeter", "ab", "uds", "tcp", "--pattern", name]).unwrap();
             let Command::Ab(args) = cli.command else { panic!("it is ab") };
-            args.workload.command()
+            args.workload.command.unwrap()
         };
         for (alias, name) in [("rpc", "call"), ("channel", "publish"), ("pingpong", "ping"), ("logger", "log")] {
             assert_eq!(pattern(alias), pattern(name));

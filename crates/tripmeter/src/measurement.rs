@@ -20,9 +20,10 @@ use tripmeter_model::experiment::TableKind;
 use tripmeter_model::folder::LOGS;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult, Verdict, has_several_sizes};
+use tripmeter_model::pattern::DEFAULT_PATTERN;
 use tripmeter_model::payload::ALL_TOPICS;
 use tripmeter_model::plan::{Plan, SubExperiment};
-use tripmeter_model::{Pattern, exit, printable};
+use tripmeter_model::{exit, printable};
 use tripmeter_report::{FLOOR, counted};
 
 /// Maximum time without a heartbeat of a measuring process, which sends one per second.
@@ -106,10 +107,7 @@ fn next(manifest: &Manifest, folder: &Path, plugins: &[PathBuf]) -> Vec<String> 
     let Some(first) = measured().next() else { return Vec::new() };
     let folder = quoted(&folder.display().to_string());
     let pattern = measured().find(|one| !one.added_as_floor).unwrap_or(first).pattern;
-    let command = match pattern {
-        Pattern::Ping => String::new(),
-        other => format!(" --pattern {other}"),
-    };
+    let command = if pattern == DEFAULT_PATTERN { String::new() } else { format!(" --pattern {pattern}") };
     let is_meant = |one: &&SubExperiment| !one.added_as_floor && one.pattern == pattern && !one.workload.is_recorded();
     let meant: Vec<&SubExperiment> = measured().filter(is_meant).collect();
     let is_other = |one: &&&SubExperiment| one.transport.system != FLOOR;
@@ -350,17 +348,19 @@ fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
             true => format!("{} on {ALL_TOPICS}", result.name),
             false => format!("{} at {} bytes", result.name, cell.payload_bytes),
         };
+        let [noun, damaged, lost] = match cell.is_of_calls() {
+            true => ["call", "failed", "no call succeeded"],
+            false => ["message", "came damaged", "no message arrived intact and in time"],
+        };
         if cell.is_damaged() && !allowed.allow_damage {
             let attempts = cell.earlier_attempts.iter().chain([cell]);
             let sent = attempts.map(|one| one.counts().sent.saturating_add(one.warmup_damaged));
             let sent = sent.fold(0, u64::saturating_add);
-            let [noun, what] = if cell.is_of_calls() { ["call", "failed"] } else { ["message", "came damaged"] };
-            let of = format!("{} of {} {what}", cell.damaged(), counted(sent as usize, noun));
+            let of = format!("{} of {} {damaged}", cell.damaged(), counted(sent as usize, noun));
             lines.push(format!("{place}: {of}; with --allow-damage this is not a failure"));
         }
         if cell.is_all_lost() && !allowed.allow_loss {
-            let what = if cell.is_of_calls() { "no call succeeded" } else { "no message arrived intact and in time" };
-            lines.push(format!("{place}: {what}; with --allow-loss this is not a failure"));
+            lines.push(format!("{place}: {lost}; with --allow-loss this is not a failure"));
         }
     }
     lines

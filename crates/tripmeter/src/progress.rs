@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use tripmeter_engine::Event;
 use tripmeter_model::manifest::{PayloadResult, RunStatus};
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::pattern::WarmUpPlan;
 use tripmeter_model::payload::{finished_text, size_text};
 use tripmeter_model::plan::{Plan, SubExperiment};
 
@@ -276,12 +277,15 @@ fn load_ns(sub_experiment: &SubExperiment, payload_bytes: u64) -> Option<u64> {
     const SEARCH: u64 = 5;
     let most_ns = sub_experiment.time_cap_ns.unwrap_or(u64::MAX);
     let workload = &sub_experiment.workload;
-    if workload.is_timed() {
+    if let Some(recorded) = workload.recorded {
+        return Some(recorded.duration_ns.min(most_ns));
+    }
+    if sub_experiment.allowed()?.warm_up == WarmUpPlan::AtLoad {
         let each = (sub_experiment.samples_of(payload_bytes) + sub_experiment.warmup) as f64;
         // The duration of a closed loop is unknown; clients roughly take turns.
         let closed = 1e-4 * f64::from(workload.links());
         let seconds = workload.loads.iter().map(|load| load.hz().map_or(each * closed, |hz| each / hz)).sum::<f64>();
-        return Some(workload.recorded.map_or((seconds * 1e9) as u64, |recorded| recorded.duration_ns).min(most_ns));
+        return Some(((seconds * 1e9) as u64).min(most_ns));
     }
     let trials = workload.loads.iter().map(|load| if matches!(load, OfferedLoad::Search { .. }) { SEARCH } else { 1 });
     Some(workload.duration_ns?.saturating_mul(trials.sum()).min(most_ns))

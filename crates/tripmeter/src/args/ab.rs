@@ -1,12 +1,14 @@
 //! Arguments of `tripmeter ab`.
 
 use super::measure::{MeasuringArgs, OutputArgs};
-use super::parsers::{topic, words_or_aliases};
+use super::parsers::topic;
 use crate::error::CliError;
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::path::PathBuf;
 use tripmeter_analysis::flags::{FiguresArgs, Share};
-use tripmeter_model::experiment::{Common, Mode, WrittenRecording, WrittenTopic};
+use tripmeter_model::experiment::{Common, WrittenRecording, WrittenTopic};
+use tripmeter_model::pattern::{Axis, LoadKind, PatternFacts, facts};
 use tripmeter_model::secret::secret;
 use tripmeter_model::{Pattern, exit};
 
@@ -104,8 +106,8 @@ pub struct AbArgs {
 #[derive(Args, Clone, Default)]
 pub struct AbWorkloadArgs {
     /// Command whose workload both sides run [default: ping]
-    #[arg(long, value_name = "COMMAND", value_parser = words_or_aliases(&PATTERNS, &ALIASES))]
-    pub pattern: Option<AbPattern>,
+    #[arg(long = "pattern", value_name = "COMMAND", value_parser = command())]
+    pub command: Option<AbCommand>,
     /// Messages or calls per second, or max
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, hide_short_help = true)]
     pub rate: Option<String>,
@@ -145,52 +147,56 @@ pub struct AbWorkloadArgs {
 }
 
 /// Command whose workload both sides run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AbPattern {
-    #[default]
-    Ping,
-    Publish,
-    Call,
-    Throughput,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AbCommand {
+    /// That of the pattern.
+    Pattern(Pattern),
+    /// `replay`, which plays a recording.
     Replay,
-    Log,
 }
 
-const PATTERNS: [(&str, AbPattern); 6] = [
-    ("ping", AbPattern::Ping),
-    ("publish", AbPattern::Publish),
-    ("call", AbPattern::Call),
-    ("throughput", AbPattern::Throughput),
-    ("replay", AbPattern::Replay),
-    ("log", AbPattern::Log),
-];
-
-/// Names of patterns in older files.
-const ALIASES: [(&str, &str); 4] = [("pingpong", "ping"), ("channel", "publish"), ("rpc", "call"), ("logger", "log")];
-
-impl AbWorkloadArgs {
-    pub fn command(&self) -> AbPattern {
-        self.pattern.unwrap_or_default()
+impl AbCommand {
+    fn pattern(self) -> Option<Pattern> {
+        if let Self::Pattern(pattern) = self { Some(pattern) } else { None }
     }
 
+    /// True if it plays topics of a recording, or of `--topic`.
+    pub fn plays_topics(self) -> bool {
+        let has_both = |facts: &PatternFacts| facts.has_axis(Axis::Topics) && facts.has_load(LoadKind::Recorded);
+        self.pattern().is_none_or(|pattern| has_both(facts(pattern)))
+    }
+}
+
+/// Commands that `--pattern` takes, with their names in older files.
+const COMMANDS: [(&str, &[&str]); 6] = [
+    ("ping", &["pingpong"]),
+    ("publish", &["channel"]),
+    ("call", &["rpc"]),
+    ("throughput", &[]),
+    ("replay", &[]),
+    ("log", &["logger"]),
+];
+
+fn command() -> impl TypedValueParser<Value = AbCommand> {
+    let words = COMMANDS.iter().map(|(word, old)| PossibleValue::new(*word).aliases(*old));
+    PossibleValuesParser::new(words).map(|typed| {
+        let is_typed = |(word, old): &&(&str, &[&str])| *word == typed || old.contains(&typed.as_str());
+        let (word, _) = COMMANDS.iter().find(is_typed).expect("only these words are let through");
+        word.parse().map_or(AbCommand::Replay, AbCommand::Pattern)
+    })
+}
+
+impl AbWorkloadArgs {
     /// Workload from the flags; those that the command lacks are refused when the plan is made.
     pub fn common(&self) -> Common {
-        let pattern = match self.command() {
-            AbPattern::Ping => Pattern::Ping,
-            AbPattern::Publish | AbPattern::Replay => Pattern::Publish,
-            AbPattern::Call => Pattern::Call,
-            AbPattern::Throughput => Pattern::Throughput,
-            AbPattern::Log => Pattern::Log,
-        };
-        let is_paced_call = pattern == Pattern::Call && self.rate.is_some();
         Common {
-            pattern: Some(pattern),
+            // Without one, it is the default or that of the recording.
+            pattern: self.command.and_then(AbCommand::pattern),
             rate: self.rate.clone(),
             topics: self.topics,
             publishers: self.publishers,
             followers: self.followers,
             clients: self.clients.map(|clients| clients.to_string()),
-            mode: is_paced_call.then_some(Mode::FixedFreq),
             loss_bound: self.loss_bound.clone(),
             duration_s: self.duration,
             ..Common::default()

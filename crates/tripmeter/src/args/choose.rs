@@ -1,12 +1,11 @@
 use super::experiment::ExperimentArgs;
-use super::measure::{MeasuringArgs, OutputArgs, TransportArgs, hidden, measuring_and};
+use super::measure::{MeasuringArgs, OutputArgs, PublishArgs, RunningArgs, TransportArgs, hidden, measuring_and};
 use super::parsers::words_of;
 use clap::Args;
 use std::path::PathBuf;
 use tripmeter_analysis::flags::Share;
-use tripmeter_model::experiment::Common;
 use tripmeter_model::figure::Statistic;
-use tripmeter_model::{Pattern, payload};
+use tripmeter_model::payload;
 
 /// Rank the transports here for a workload, and check limits
 #[derive(Args)]
@@ -85,23 +84,16 @@ const STATISTICS: [(&str, Statistic); 4] =
 impl ChooseArgs {
     /// Experiment of the workload over the transports; `samples` is the number of messages per round.
     pub fn experiment(&self, samples: u64) -> ExperimentArgs {
-        let common = Common {
-            pattern: Some(Pattern::Publish),
+        let payloads = self.payload.map(|bytes| bytes.to_string());
+        let published = PublishArgs {
+            transports: self.transports.clone(),
             rate: self.rate.map(|rate| rate.to_string()),
             followers: self.subscribers,
-            ..Common::default()
+            measuring: MeasuringArgs { payloads, samples: Some(samples), ..self.measuring.clone() },
+            running: RunningArgs { rounds: self.rounds, no_floor: true, ..RunningArgs::default() },
+            ..PublishArgs::default()
         };
-        let payloads = self.payload.map(|bytes| bytes.to_string());
-        let measuring = MeasuringArgs { payloads, samples: Some(samples), ..self.measuring.clone() };
-        let transports = self.transports.names.clone();
-        ExperimentArgs {
-            transports,
-            common,
-            measuring,
-            rounds: self.rounds,
-            no_floor: true,
-            ..ExperimentArgs::default()
-        }
+        published.experiment()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Experiment requested by the flags of a measuring command.
 
 use super::measure::{
-    AllowedArgs, BurstArgs, CallArgs, LogArgs, MeasuringArgs, PingArgs, PublishArgs, ReplayArgs, RunArgs, RunningArgs,
-    ThroughputArgs, TransportArgs,
+    AllowedArgs, BurstArgs, CallArgs, CpusArgs, LogArgs, MeasuringArgs, PingArgs, PublishArgs, ReplayArgs, RunArgs,
+    RunningArgs, ThroughputArgs, TransportArgs,
 };
 use crate::recording::files::is_recording;
 use std::path::PathBuf;
@@ -53,11 +53,12 @@ impl ExperimentArgs {
     fn for_transports(
         transports: &TransportArgs,
         common: Common,
+        cpus: &CpusArgs,
         measuring: &MeasuringArgs,
         running: &RunningArgs,
     ) -> Self {
-        Self { transports: transports.names.clone(), common, measuring: measuring.clone(), ..Self::default() }
-            .with(running)
+        let (transports, cpus, measuring) = (transports.names.clone(), cpus.cpus.clone(), measuring.clone());
+        Self { transports, common, cpus, measuring, ..Self::default() }.with(running)
     }
 
     fn with(self, running: &RunningArgs) -> Self {
@@ -99,11 +100,7 @@ impl PingArgs {
             one_way: self.one_way.then_some(true),
             ..paced(Pattern::Ping, &self.rate, &self.bursts)
         };
-        let cpus = self.cpus.cpus.clone();
-        ExperimentArgs {
-            cpus,
-            ..ExperimentArgs::for_transports(&self.transports, common, &self.measuring, &self.running)
-        }
+        ExperimentArgs::for_transports(&self.transports, common, &self.cpus, &self.measuring, &self.running)
     }
 }
 
@@ -116,12 +113,8 @@ impl PublishArgs {
             duration_s: self.duration,
             ..paced(Pattern::Publish, &self.rate, &self.bursts)
         };
-        let (cpus, topics) = (self.cpus.cpus.clone(), self.topic.clone());
-        ExperimentArgs {
-            cpus,
-            topics,
-            ..ExperimentArgs::for_transports(&self.transports, common, &self.measuring, &self.running)
-        }
+        let all = ExperimentArgs::for_transports(&self.transports, common, &self.cpus, &self.measuring, &self.running);
+        ExperimentArgs { topics: self.topic.clone(), ..all }
     }
 }
 
@@ -134,11 +127,7 @@ impl CallArgs {
             mode: is_paced.then_some(Mode::FixedFreq),
             ..paced(Pattern::Call, &self.rate, &self.bursts)
         };
-        let cpus = self.cpus.cpus.clone();
-        ExperimentArgs {
-            cpus,
-            ..ExperimentArgs::for_transports(&self.transports, common, &self.measuring, &self.running)
-        }
+        ExperimentArgs::for_transports(&self.transports, common, &self.cpus, &self.measuring, &self.running)
     }
 }
 
@@ -153,11 +142,7 @@ impl ThroughputArgs {
             one_way: self.one_way.then_some(true),
             ..paced(Pattern::Throughput, &self.rate, &self.bursts)
         };
-        let cpus = self.cpus.cpus.clone();
-        ExperimentArgs {
-            cpus,
-            ..ExperimentArgs::for_transports(&self.transports, common, &self.measuring, &self.running)
-        }
+        ExperimentArgs::for_transports(&self.transports, common, &self.cpus, &self.measuring, &self.running)
     }
 }
 
@@ -174,9 +159,14 @@ impl ReplayArgs {
         let files = [self.recording.clone()].into_iter().chain(more.into_iter().map(PathBuf::from)).collect();
         let Self { speed, from: from_s, until: until_s, .. } = *self;
         ExperimentArgs {
-            cpus: self.cpus.cpus.clone(),
             recording: Some(WrittenRecording { files, speed, topics: self.topics.clone(), from_s, until_s }),
-            ..ExperimentArgs::for_transports(&TransportArgs { names }, common, &self.measuring, &self.running)
+            ..ExperimentArgs::for_transports(
+                &TransportArgs { names },
+                common,
+                &self.cpus,
+                &self.measuring,
+                &self.running,
+            )
         }
     }
 }
@@ -184,10 +174,6 @@ impl ReplayArgs {
 impl LogArgs {
     pub fn experiment(&self) -> ExperimentArgs {
         let common = Common { pattern: Some(Pattern::Log), ..Common::default() };
-        let cpus = self.cpus.cpus.clone();
-        ExperimentArgs {
-            cpus,
-            ..ExperimentArgs::for_transports(&self.transports, common, &self.measuring, &self.running)
-        }
+        ExperimentArgs::for_transports(&self.transports, common, &self.cpus, &self.measuring, &self.running)
     }
 }

@@ -2,8 +2,6 @@ use super::experiment::ExperimentArgs;
 use super::measure::{MeasuringArgs, OutputArgs, hidden};
 use clap::{Arg, Args};
 use std::path::PathBuf;
-use tripmeter_model::Pattern;
-use tripmeter_model::experiment::Common;
 use tripmeter_model::payload;
 
 /// Split the time of a message: calls, transit, wake-up, kernel
@@ -78,7 +76,6 @@ impl ExplainArgs {
         };
         ExperimentArgs {
             transports: self.names.clone(),
-            common: Common { pattern: Some(Pattern::Ping), ..Common::default() },
             measuring,
             no_floor: self.no_floor,
             ..ExperimentArgs::default()

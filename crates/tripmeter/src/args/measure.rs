@@ -150,7 +150,7 @@ pub struct PingArgs {
 }
 
 /// Measure one-way latency at a fixed rate
-#[derive(Args)]
+#[derive(Args, Default)]
 #[command(after_help = examples!("tripmeter publish uds shm --topics 4 --rate 1000" "tripmeter publish shm --followers 8"))]
 #[command(after_long_help = with_codes(examples!(
     "tripmeter publish uds shm --payloads 1k --topics 4 -n 5000"
@@ -378,7 +378,7 @@ pub struct FollowArgs {
 }
 
 /// Which transports are measured.
-#[derive(Args)]
+#[derive(Args, Clone, Default)]
 pub struct TransportArgs {
     /// `SYSTEM[/VARIANT][?KEY=VALUE&...]` [default: all here]
     ///
@@ -501,7 +501,7 @@ pub struct MeasuringArgs {
 }
 
 /// What every measuring command but `ab` has.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct RunningArgs {
     /// Number of rounds (each repeats the whole experiment)
     ///

@@ -1,4 +1,4 @@
-use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use std::path::PathBuf;
 use std::str::FromStr;
 use tripmeter_model::experiment::WrittenTopic;
@@ -23,21 +23,8 @@ pub fn words<T: FromStr + Clone + Send + Sync + 'static>(
 pub fn words_of<T: Copy + Send + Sync + 'static>(
     pairs: &'static [(&'static str, T)],
 ) -> impl TypedValueParser<Value = T> {
-    words_or_aliases(pairs, &[])
-}
-
-/// Parser of words, and of aliases that the help does not list.
-pub fn words_or_aliases<T: Copy + Send + Sync + 'static>(
-    pairs: &'static [(&'static str, T)],
-    aliases: &'static [(&'static str, &'static str)],
-) -> impl TypedValueParser<Value = T> {
-    let value = |(word, _): &(&'static str, T)| {
-        let of_word = aliases.iter().filter(|(_, other)| other == word);
-        PossibleValue::new(*word).aliases(of_word.map(|(alias, _)| *alias))
-    };
-    PossibleValuesParser::new(pairs.iter().map(value)).map(|typed| {
-        let word = aliases.iter().find(|(alias, _)| *alias == typed).map_or(typed.as_str(), |(_, word)| word);
-        let pair = pairs.iter().find(|(other, _)| *other == word);
+    PossibleValuesParser::new(pairs.iter().map(|(word, _)| *word)).map(|typed| {
+        let pair = pairs.iter().find(|(word, _)| *word == typed);
         pair.expect("only these words are let through").1
     })
 }

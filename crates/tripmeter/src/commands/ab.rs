@@ -7,7 +7,7 @@ mod resume;
 
 use super::report;
 use crate::ab_json::SOURCE;
-use crate::args::{AbArgs, AbPattern, ExperimentArgs};
+use crate::args::{AbArgs, AbCommand, ExperimentArgs};
 use crate::error::CliError;
 use crate::lock::lock;
 use crate::measurement::WATCHDOG;
@@ -34,6 +34,7 @@ use tripmeter_model::exit;
 use tripmeter_model::experiment::Experiment;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, RunStatus};
+use tripmeter_model::pattern::TrialEnd;
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_stats::shift::fewest_pairs;
 
@@ -72,13 +73,14 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let program = experiment::program()?;
     let registries = [registry(args, 0, &program)?, registry(args, 1, &program)?];
     let unfinished = Unfinished::find(args.output.folder.as_deref())?;
-    let figures = asked::selection(args)?.most(usual_figures(args));
+    let selection = asked::selection(args)?;
     let opened = recording(args, &stop)?;
     let mut plan = plan(args, &registries, opened.as_ref())?;
     // An earlier run's seed keeps its random order.
     let before = unfinished.as_ref().map(Unfinished::seed).filter(|_| args.measuring.seed.is_none());
     plan.seed = before.unwrap_or(plan.seed);
     let first = &plan.sub_experiments[0];
+    let figures = selection.most(usual_figures(first));
     let comparisons = (first.payloads.len() * first.workload.loads.len().max(1) * figures) as u64;
     plan.rounds = first_rounds(args, comparisons)?;
     plan.push = args.measuring.hosts.push;
@@ -217,9 +219,9 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> R
     Ok(plan)
 }
 
-/// Number of figures judged per row by default.
-fn usual_figures(args: &AbArgs) -> usize {
-    if args.workload.command() == AbPattern::Throughput { 1 } else { 2 }
+/// Number of figures judged per row by default: where bounds end a trial the rate, or else two of the latency.
+fn usual_figures(side: &SubExperiment) -> usize {
+    if side.trial_end() == Some(TrialEnd::Bounds) { 1 } else { 2 }
 }
 
 /// Recording that both sides play, if any.
@@ -230,16 +232,17 @@ fn recording(args: &AbArgs, stop: &AtomicBool) -> Result<Option<Opened>, CliErro
         duration_s: args.workload.duration,
         ..Experiment::default()
     };
-    let (has_file, has_topics) = (experiment.written_recording.is_some(), !experiment.written_topics.is_empty());
+    let has_file = experiment.written_recording.is_some();
     let usage = |text| Err(CliError::new(exit::USAGE, text));
-    match args.workload.command() {
-        AbPattern::Replay if !has_file => usage("--pattern replay needs a recording (--recording FILE)"),
-        pattern if has_file && pattern != AbPattern::Replay => usage("--recording requires --pattern replay"),
-        AbPattern::Replay | AbPattern::Publish if experiment.is_recorded() => {
+    let command = args.workload.command;
+    match (command == Some(AbCommand::Replay), has_file) {
+        (true, false) => usage("--pattern replay needs a recording (--recording FILE)"),
+        (false, true) => usage("--recording requires --pattern replay"),
+        _ if !experiment.is_recorded() => Ok(None),
+        _ if command.is_some_and(AbCommand::plays_topics) => {
             recording::open(&experiment, stop, args.output.quiet).map(Some)
         }
-        _ if has_topics => usage("--topic requires --pattern publish"),
-        _ => Ok(None),
+        _ => usage("--topic requires --pattern publish"),
     }
 }
 

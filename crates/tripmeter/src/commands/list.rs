@@ -7,9 +7,10 @@ use std::path::Path;
 use tripmeter_abi::{Description, NodeOptions, Role, Status, Variant, Wait};
 use tripmeter_engine::registry::{Entry, RegistryError, SystemSource};
 use tripmeter_engine::scratch::{fresh_run_id, temporary_folder};
+use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
+use tripmeter_model::pattern::DEFAULT_PATTERN;
 use tripmeter_model::payload::{HEADER_BYTES, display_size};
-use tripmeter_model::{Pattern, exit};
 
 #[derive(Serialize)]
 struct SystemRow<'a> {
@@ -164,7 +165,7 @@ fn here<'a>(entry: &Entry, description: &Description, variant: &'a Variant, scra
         description.settings.iter().map(|setting| (setting.name.clone(), setting.default.clone())).collect();
     let probed = entry.probe(&NodeOptions {
         role: Role::Leader,
-        pattern: variant.patterns.first().copied().unwrap_or(Pattern::Ping),
+        pattern: variant.patterns.first().copied().unwrap_or(DEFAULT_PATTERN),
         wait: variant.waits.first().copied().unwrap_or(Wait::Poll),
         variant: variant.name.clone(),
         settings,

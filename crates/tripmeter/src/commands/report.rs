@@ -17,6 +17,7 @@ use tripmeter_model::file::FileError;
 use tripmeter_model::folder::REPORT;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::Manifest;
+use tripmeter_model::pattern::TrialEnd;
 use tripmeter_report::document::Document;
 use tripmeter_report::{NamedResults, PageChecks, PageInput, SampledTrial, page_of, render};
 
@@ -152,15 +153,16 @@ pub fn of_run(manifest: &Manifest, handle: &FolderHandle, is_quiet: bool) -> Res
     written(handle, &page, is_quiet)
 }
 
-/// Samples kept of the first payloads in the first round of each sub-experiment, except saturating streams, of which
-/// few are kept.
+/// Samples kept of the first payloads in the first round of each sub-experiment, except where bounds end a trial: few
+/// are kept there.
 fn first_samples(manifest: &Manifest) -> u64 {
     let plan = &manifest.plan;
     if plan.raw.is_none() {
         return 0;
     }
-    let is_whole =
-        |name: &str| plan.sub_experiments.iter().any(|sub| sub.name == name && !sub.workload.is_saturating());
+    let is_whole = |name: &str| {
+        plan.sub_experiments.iter().any(|sub| sub.name == name && sub.trial_end() != Some(TrialEnd::Bounds))
+    };
     let mut seen = BTreeSet::new();
     let first = manifest.sub_experiments.iter().filter(|one| is_whole(&one.name) && seen.insert(&one.name));
     first.filter_map(|result| result.cells.first()).map(|cell| cell.samples).fold(0, u64::saturating_add)

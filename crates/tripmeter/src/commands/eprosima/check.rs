@@ -11,8 +11,8 @@ use tripmeter_eprosima::bytes::Bytes;
 use tripmeter_eprosima::requirements::Requirements;
 use tripmeter_eprosima::summary::Magnitude;
 use tripmeter_eprosima::verdict::{ExperimentCheck, Measured};
+use tripmeter_model::exit;
 use tripmeter_model::plan::Plan;
-use tripmeter_model::{Pattern, exit};
 use tripmeter_report::eprosima::checks;
 use tripmeter_report::plots::{self, eprosima as pictures};
 
@@ -66,7 +66,7 @@ pub fn checked(
 /// Checks, before measuring, that a plan can meet requirements. Fails if no round-trip sub-experiment has requirements,
 /// or one has requirements for a payload that is not planned.
 pub fn fits(requirements: &Requirements, file: &Path, plan: &Plan) -> Result<(), CliError> {
-    let planned: Vec<_> = plan.sub_experiments.iter().filter(|sub| sub.pattern == Pattern::Ping).collect();
+    let planned: Vec<_> = plan.sub_experiments.iter().filter(|sub| sub.are_round_trips()).collect();
     let empty = |name: &str| Measured { name: name.to_owned(), summary: Default::default(), distrust: None };
     let measured: Vec<Measured> = planned.iter().map(|sub| empty(&sub.name)).collect();
     let sides = ExperimentCheck::new(requirements, &measured);
