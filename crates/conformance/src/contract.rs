@@ -10,10 +10,10 @@ use tripmeter_model::exit;
 use tripmeter_model::folder;
 use tripmeter_model::manifest::{RunStatus, Verdict};
 
-type Entries = fn(&VariantHere<'_>) -> Vec<PlannedPart>;
+type MakeParts = fn(&VariantHere<'_>) -> Vec<PlannedPart>;
 
 /// Parts of the suite's experiment, each with the pattern that it needs and measures.
-const PARTS: [(Pattern, Entries); 6] = [
+const PARTS: [(Pattern, MakeParts); 6] = [
     (Pattern::Ping, round_trips::entries),
     (Pattern::Throughput, one_way::entries),
     (Pattern::Publish, publish::entries),
