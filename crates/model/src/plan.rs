@@ -50,7 +50,7 @@ pub struct SamplesAbove {
 }
 
 /// One transport under one pattern, over a list of payloads.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SubExperiment {
     /// Its name, the stem of its files; unique in the plan.
     pub name: String,
@@ -139,6 +139,17 @@ impl SubExperiment {
     /// Condition that ends its trials; `None` if its pattern does not allow its workload.
     pub fn trial_end(&self) -> Option<TrialEnd> {
         self.allowed().map(|allowed| allowed.end)
+    }
+
+    /// True if arrivals at followers are recorded: one-way latencies are measured.
+    pub fn records_arrivals(&self) -> bool {
+        self.one_way || self.workload.is_publication()
+    }
+
+    /// True if both have the same pattern, wait, touch and scheduling.
+    pub fn has_conditions_of(&self, other: &Self) -> bool {
+        let conditions = |sub: &Self| (sub.pattern, sub.wait, sub.touch, sub.sched);
+        conditions(self) == conditions(other)
     }
 
     /// True for round trips: in a closed loop, at a rate or of several clients.

@@ -66,7 +66,7 @@ fn has_intervals(blocks: &[Block]) -> bool {
 
 fn caption(side: &MeasuredSide<'_>, kind: &PatternTable) -> String {
     let manifest = side.manifest;
-    let mut text = format!("All transports, pattern {}{}", kind.pattern.as_str(), kind.what);
+    let mut text = format!("All transports, {}", kind.caption());
     if manifest.status != RunStatus::Complete {
         text += ", INCOMPLETE";
     }

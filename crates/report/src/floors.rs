@@ -39,12 +39,6 @@ impl Floors {
     }
 }
 
-/// True if two have the same pattern, wait, touch and scheduling.
-pub fn have_same_conditions(one: &SubExperiment, other: &SubExperiment) -> bool {
-    let conditions = |sub: &SubExperiment| (sub.pattern, sub.wait, sub.touch, sub.sched);
-    conditions(one) == conditions(other)
-}
-
 /// True if others may be compared with it: `shm` whose path proof did not fail, and which has figures.
 fn is_floor(sub: &Merged<'_>) -> bool {
     sub.planned.transport.system == FLOOR
@@ -66,7 +60,7 @@ pub fn at_rest(side: &MeasuredSide<'_>, row: Row) -> Option<Row> {
     let own = Some(sub.planned).filter(|own| !own.background.is_none() && sub.disqualified().is_none())?;
     let is_like = |other: &SubExperiment| {
         let is_same = other.transport == own.transport && other.workload == own.workload;
-        let is_alike = is_same && other.one_way == own.one_way && have_same_conditions(other, own);
+        let is_alike = is_same && other.one_way == own.one_way && other.has_conditions_of(own);
         is_alike && other.background.is_none() && !other.is_disturbed()
     };
     let rests = (0..).zip(&side.subs).filter(|(_, sub)| is_like(sub.planned) && sub.disqualified().is_none());

@@ -6,6 +6,7 @@ use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::Stream;
+use tripmeter_model::plan::SubExperiment;
 
 /// The kinds of these notes.
 pub const KINDS: [&str; 4] = ["hosts", "clocks too far apart", "network", "two clocks"];
@@ -20,7 +21,7 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
     let mut all = vec![Note::new(Severity::Info, KINDS[0], None, text)];
     let has_latencies = |row: &Row| {
         let planned = manifest.plan.sub_experiments.iter().find(|sub| sub.name == metrics.sub(*row));
-        planned.is_some_and(|sub| sub.one_way || sub.workload.is_publication())
+        planned.is_some_and(SubExperiment::records_arrivals)
     };
     let without = |row: Row, why: String| {
         let (sub, at) = (metrics.sub(row), metrics.at_size(row));

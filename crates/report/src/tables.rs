@@ -65,6 +65,11 @@ const fn table(
 }
 
 impl PatternTable {
+    /// Pattern and part of it, for people.
+    pub fn caption(&self) -> String {
+        format!("pattern {}{}", self.pattern.as_str(), self.what)
+    }
+
     /// True if a sub-experiment is of this table.
     pub fn is_of(&self, sub: &SubExperiment) -> bool {
         sub.pattern == self.pattern && !sub.workload.is_recorded() && (self.has)(&sub.workload)

@@ -4,7 +4,7 @@ use super::error::Problem;
 use super::topology;
 use tripmeter_model::experiment::Common;
 use tripmeter_model::pace::{Burst, OfferedLoad};
-use tripmeter_model::pattern::AllowedWorkload;
+use tripmeter_model::pattern::{AllowedWorkload, TrialEnd};
 use tripmeter_model::workload::{Topology, Workload};
 
 /// Default length of a trial in seconds, if no number of messages is given either.
@@ -87,7 +87,7 @@ pub(super) fn duration(seconds: f64) -> Result<(), Problem> {
 /// Checks that all loads belong to the workload and are within range.
 pub(super) fn check_of(allowed: Option<&AllowedWorkload>, workload: &Workload) -> Result<(), Problem> {
     check(&workload.loads)?;
-    let (highest_hz, shortest_ms) = match workload.is_saturating() {
+    let (highest_hz, shortest_ms) = match allowed.is_some_and(|allowed| allowed.end == TrialEnd::Bounds) {
         true => (HIGHEST_RATE_HZ, 0.0),
         false => (HIGHEST_TIMED_RATE_HZ, SHORTEST_RECOVERY_MS),
     };

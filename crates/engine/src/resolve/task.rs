@@ -5,7 +5,7 @@ use super::{call, check, publish, workload};
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::{Common, WrittenSamplesAbove};
 use tripmeter_model::interference::{BackgroundLoad, Sched};
-use tripmeter_model::pattern::facts;
+use tripmeter_model::pattern::{DEFAULT_PATTERN, facts};
 use tripmeter_model::plan::{Plan, Raw, SamplesAbove};
 use tripmeter_model::workload::Workload;
 use tripmeter_model::{Touch, Wait, payload};
@@ -63,7 +63,7 @@ impl PlannedTask {
     }
 
     fn from_common(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Self, Problem> {
-        let pattern = common.pattern.unwrap_or(Pattern::Ping);
+        let pattern = common.pattern.unwrap_or(DEFAULT_PATTERN);
         let facts = facts(pattern);
         let defaults = &facts.defaults;
         let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(defaults.payloads))?;

@@ -3,6 +3,7 @@
 use crate::measure::MOST_SILENT;
 use crate::worker::search::MOST_TRIALS;
 use std::time::Duration;
+use tripmeter_model::pattern::TrialEnd;
 use tripmeter_model::plan::{Plan, SubExperiment};
 
 /// Time to probe a payload, and to sort and write its samples: at least, and per sample.
@@ -18,7 +19,7 @@ fn most_samples(plan: &SubExperiment) -> u64 {
 
 /// Most samples that are kept at once, of one sender and one receiver: of all trials, or of one that ends by its bounds.
 fn most_kept(plan: &SubExperiment) -> u64 {
-    match plan.workload.is_saturating() {
+    match plan.trial_end() == Some(TrialEnd::Bounds) {
         true => plan.workload.most_messages.unwrap_or(SAMPLES_OF_A_DURATION),
         false => most_samples(plan).saturating_mul(plan.workload.loads.len() as u64),
     }
@@ -43,7 +44,7 @@ pub(super) fn longest_payload(run: &Plan, plan: &SubExperiment) -> Duration {
         return Duration::from_nanos(cap_ns);
     }
     let workload = &plan.workload;
-    if workload.is_saturating() {
+    if plan.trial_end() == Some(TrialEnd::Bounds) {
         let trials = u32::try_from(workload.loads.len() * MOST_TRIALS).unwrap_or(u32::MAX);
         // Each message may wait until the transport counts as permanently full.
         let each = Duration::from_nanos(run.loss_timeout_ns_of(plan)).saturating_mul(MOST_SILENT);

@@ -44,7 +44,7 @@ fn replay(leader: &mut Leader) -> Result<Option<Replay>> {
 fn driver_of<'a>(leader: &Leader, replay: Option<&'a Replay>, system: &'a dyn AnySystem) -> Box<dyn Driver + 'a> {
     let plan = &leader.job.sub_experiment;
     let allowed = plan.allowed();
-    match (plan.workload.reply, allowed.map(|allowed| allowed.end)) {
+    match (plan.workload.reply, plan.trial_end()) {
         (Reply::Lines, _) => Box::new(LoggedLines::new(system)),
         (Reply::Answer, _) => Box::new(ClosedLoop::default()),
         (Reply::Nothing, Some(TrialEnd::Bounds)) => Box::new(Saturating::default()),

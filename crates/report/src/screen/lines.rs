@@ -1,7 +1,7 @@
 //! Lines of the first screen, and their cells.
 
 use crate::document::{Block, Cell, Column, Digits, Missing, Table};
-use crate::floors::{Floors, have_same_conditions};
+use crate::floors::Floors;
 use crate::labels::{Distinctions, LabelledLine, load_text};
 use crate::merged::{CHANGED, MISSED, Merged, rounds_text};
 use crate::notes;
@@ -30,7 +30,7 @@ const FLOOR_HELP: &str = "latency as a multiple of shm's, round by round, at the
 pub(super) fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
     (&one.workload.loads, one.workload.topology) == (&other.workload.loads, other.workload.topology)
         && one.background == other.background
-        && have_same_conditions(one, other)
+        && one.has_conditions_of(other)
 }
 
 pub(super) struct ScreenPage<'a> {

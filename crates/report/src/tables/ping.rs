@@ -4,7 +4,7 @@ use super::columns::{self, TRIP_CHARS};
 use super::description::TableOf;
 use super::row::{TableRow, TimedLine};
 use crate::document::{Cell, Column, Digits, Missing, Table};
-use crate::floors::{Floors, have_same_conditions};
+use crate::floors::Floors;
 use crate::labels::transports;
 use crate::measured::MeasuredSide;
 use tripmeter_analysis::Row;
@@ -73,7 +73,7 @@ fn distance(line: &TimedLine<'_, Option<Row>>) -> Cell {
 
 /// True if two differ in their transport alone.
 fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
-    one.workload.reply == other.workload.reply && one.background == other.background && have_same_conditions(one, other)
+    one.workload.reply == other.workload.reply && one.background == other.background && one.has_conditions_of(other)
 }
 
 #[cfg(test)]

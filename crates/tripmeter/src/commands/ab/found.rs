@@ -115,7 +115,7 @@ impl<'a> Found<'a> {
             "schema_version": SCHEMA_VERSION,
             "tripmeter_version": env!("CARGO_PKG_VERSION"),
             "status": manifest.status,
-            "pattern": plan.sub_experiments[0].pattern,
+            "pattern": plan.sub_experiments[0].facts().word(),
             "a": sides[0],
             "b": sides[1],
             "seed": plan.seed,
