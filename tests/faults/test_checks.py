@@ -8,7 +8,7 @@ import kinds
 
 DAMAGE = ("transport 'zeromq/tcp' failed to measure 1024 bytes: the message had 1023 bytes, 1024 expected, and 10 messages in a "
           "row came damaged")
-KILLED = "the leader process was ended by signal 9 (kill) while it was to open"
+KILLED = "the leader process was ended by signal 9 (kill) in step 'open'"
 FULL = "'/tmp/campaign/disk/results/trials.jsonl': No space left on device (os error 28)"
 
 

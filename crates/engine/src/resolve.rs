@@ -1,4 +1,4 @@
-//! Resolution of an experiment to a plan: everything is checked before anything starts.
+//! Resolves an experiment into a plan. Everything is checked before anything starts.
 
 mod call;
 mod check;
@@ -46,13 +46,13 @@ use tripmeter_model::transport::Selector;
 /// or `flags`.
 ///
 /// # Errors
-/// The first problem: what, where, value against limit, fix.
+/// The first problem found: its place, value, limit and fix.
 pub fn resolve(experiment: &Experiment, source: &str, registry: &Registry) -> Result<Plan, PlanError> {
     let machine = Machine::this().map_err(PlanError::anywhere)?;
     resolve_on(&machine, experiment, source, registry)
 }
 
-/// CPUs of leader and follower by default; any two if the machine does not show its cores.
+/// Default CPUs of leader and follower; the first two allowed CPUs if this machine cannot be read.
 pub fn usual_cpus() -> Vec<usize> {
     let placed = Machine::this().and_then(|machine| machine.place(None, None));
     let mut cpus = placed.map_or_else(|_| os::allowed_cpus(), |(leader, follower)| vec![leader, follower]);
@@ -74,7 +74,7 @@ fn resolve_on(
     if experiment.sub_experiments.is_empty() {
         return Err(PlanError::anywhere(Problem::NoSubExperiment));
     }
-    // With this name, a later run removes it if this process is killed.
+    // Named after this process, so that a later run can remove it if this one is killed.
     let run_id = fresh_run_id();
     let scratch = temporary_folder(&format!("{}-plan", ProcessIdentity::own()));
     let scratch = scratch.map_err(|error| PlanError::anywhere(Problem::NoScratch(error.to_string())))?;
@@ -129,7 +129,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         return Err(Problem::CpusAndCpu);
     }
     let is_bound = cpus.is_empty();
-    // JSON readers keep the number exact; its high bits hardly change between runs.
+    // Below this limit, JSON readers keep the number exact. Its high bits hardly change between runs.
     let from_clock =
         || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64 % MOST_COUNT);
     experiment.seed.map_or(Ok(()), check::seed)?;
@@ -147,7 +147,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         attempts,
         loss_timeout_ns: (loss_timeout_s * 1e9).round() as u64,
         leader_cpu: is_bound.then_some(leader_cpu),
-        // Another host has other CPUs, and chooses itself.
+        // Another host has other CPUs, and chooses one itself.
         follower_cpu: if experiment.to.is_some() { experiment.follower_cpu } else { is_bound.then_some(follower_cpu) },
         cpus,
         allowed_cpus: machine.cpus.len(),
@@ -250,7 +250,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Adds the experiment's settings that this system has to a selector, unless it sets them itself.
+    /// Adds those settings of the experiment that the system has, unless the selector has its own value.
     fn with_settings(&mut self, selector: &Selector, description: &Description) -> Selector {
         let mut selector = selector.clone();
         let has = |name: &str| description.settings.iter().any(|setting| setting.name == name);
@@ -285,7 +285,7 @@ impl<'a> Planner<'a> {
         let mut candidates = Vec::new();
         for entry in registry.entries() {
             match entry.describe() {
-                // Loggers do not carry messages, so `*` never means both.
+                // Loggers do not carry messages, so `*` matches either loggers or transports, never both.
                 Ok(description) if is_logger(description) != are_logged => {}
                 Ok(description) => {
                     // Systems without such a variant do not match.

@@ -1,6 +1,6 @@
 //! Runs a plan: one leader process and its followers per sub-experiment and round, watched from here.
 //!
-//! This process sleeps while a cell is measured; it wakes about once a second to hear that the leader is alive.
+//! This process sleeps while a cell is measured. It wakes about once a second to check that the leader is alive.
 
 mod access;
 mod attempts;
@@ -50,8 +50,8 @@ use tripmeter_model::plan::{Plan, SubExperiment};
 /// Hiccup spin before a run; `tripmeter doctor` spins longer.
 const HICCUP_SPIN: Duration = Duration::from_millis(200);
 
-/// Runs a plan and returns its manifest, which is on disk too. A failed sub-experiment is in there, and ends nothing else.
-/// Fails if there is no place for results or scratch files, no follower comes, or a strict run is refused.
+/// Runs a plan and returns its manifest, which is also on disk. A failed sub-experiment does not end the run.
+/// Fails if results or scratch files cannot be written, no follower comes, or a strict run is refused.
 pub fn run(
     plan: &Plan,
     registry: &Registry,
@@ -62,7 +62,7 @@ pub fn run(
 }
 
 /// Runs a plan as [`run`] does. `registry_of` gives the registry of a sub-experiment by name. `rounds_wanted` gives the
-/// number of rounds, before the first and after each. The plan needs at least two rounds if there may be more.
+/// number of rounds, before the first and after each. If it may exceed 1, the plan needs at least two rounds.
 pub fn run_while<'a>(
     plan: &'a Plan,
     registry_of: &'a dyn Fn(&str) -> &'a Registry,
@@ -125,7 +125,7 @@ pub fn run_while<'a>(
     run.finish()
 }
 
-/// Connects to every host of the plan, which must have the versions that this one has.
+/// Connects to every host of the plan, and checks that it has the same versions as this one.
 fn meet_hosts<'a>(
     plan: &Plan,
     options: &RunOptions,
@@ -216,7 +216,7 @@ pub fn machine() -> (String, Environment) {
     (now(), environment::environment(&Calibration::new()))
 }
 
-/// Seconds since 1970 of a time in a manifest, with its offset; `None` if it is not a time.
+/// Seconds since 1970 of a manifest's time stamp; `None` if the text is not a time.
 pub fn time_of(started: &str) -> Option<i64> {
     Some(started.parse::<jiff::Timestamp>().ok()?.as_second())
 }
@@ -226,7 +226,7 @@ impl<'a> Run<'a> {
     fn rounds(&mut self, wanted: &mut dyn FnMut(&Manifest) -> u32) -> Result<(), RunError> {
         let mut random = fastrand::Rng::with_seed(self.plan.seed);
         let mut round = self.options.begun.as_ref().map_or(0, Begun::rounds_passed);
-        // Rounds measured before a kill took their share of the random order.
+        // Rounds of the run before it was resumed have used their part of the random numbers.
         (0..round).for_each(|_| drop(self.order(&mut random)));
         if round > 0 {
             (self.watch)(&Event::RoundsWanted(self.manifest.plan.rounds));
@@ -252,12 +252,14 @@ impl<'a> Run<'a> {
             if let Err(error) = self.results.remove_samples(*rotated, names) {
                 let folder = self.results.round_path(*rotated);
                 let folder = folder.display();
-                (self.watch)(&Event::Warning(format!("samples in '{folder}' stay (--keep-samples): {error}")));
+                (self.watch)(&Event::Warning(format!(
+                    "samples in '{folder}' cannot be removed (--keep-samples): {error}"
+                )));
             }
         }
     }
 
-    /// Asks for the number of rounds, now that `round` are complete.
+    /// Asks how many rounds are wanted, once `round` rounds are complete.
     fn ask_for_rounds(&mut self, round: u32, wanted: &mut dyn FnMut(&Manifest) -> u32) -> Result<(), RunError> {
         let wanted = wanted(&self.manifest).max(round);
         if wanted != self.manifest.plan.rounds && !self.stopped() {
@@ -302,7 +304,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Runs one sub-experiment; its failure is a result.
+    /// Runs one sub-experiment, and records a failure in its result.
     fn one(&mut self, plan: &SubExperiment, round: u32) -> Result<(), RunError> {
         let results = &mut self.manifest.sub_experiments;
         let before = results.iter().position(|result| result.name == plan.name && result.round == round);
@@ -316,7 +318,7 @@ impl<'a> Run<'a> {
             error: None,
             transport_version: version(|before| &before.transport_version),
             system_version: version(|before| &before.system_version),
-            // Of the payloads measured before; the new processes report it again.
+            // Values of the payloads measured before; the new processes report them again.
             same_process: before.as_ref().is_some_and(|before| before.same_process),
             path_proof: before.as_ref().and_then(|before| before.path_proof.clone()),
             memory_lock: before.as_ref().and_then(|before| before.memory_lock.clone()),
@@ -349,7 +351,7 @@ impl<'a> Run<'a> {
         // A sub-experiment that is not complete may be resumed, which needs the CSV.
         let is_whole = self.manifest.sub_experiments.last().is_some_and(|result| result.status == RunStatus::Complete);
         let keeps_csv = self.plan.raw.samples || !is_whole;
-        // Its status is on disk before the CSV goes.
+        // The status must be on disk before the CSV is removed.
         let synced = if keeps_csv { Ok(()) } else { self.results.sync_trials().map_err(|error| error.to_string()) };
         let folder = self.results.round(round).map_err(|error| error.to_string());
         let converted = synced.and(folder).and_then(|folder| {
@@ -357,7 +359,7 @@ impl<'a> Run<'a> {
             converted.map_err(|error| error.to_string())
         });
         if let Err(error) = converted {
-            (self.watch)(&Event::Warning(format!("samples of '{}' stay CSV: {error}", plan.name)));
+            (self.watch)(&Event::Warning(format!("samples of '{}' stay CSV, Parquet failed: {error}", plan.name)));
         }
     }
 

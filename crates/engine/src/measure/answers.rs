@@ -7,14 +7,14 @@ use tripmeter_model::manifest::Counts;
 pub enum TripStep {
     /// All followers have answered, in time and intact.
     Answered,
-    /// Trip over without a valid answer.
+    /// The trip is over without a valid answer.
     Over,
     On,
 }
 
-/// Accounting of every message that comes back, and of who must answer. The leader's loop is compiled for each kind.
+/// Accounting of answers, and of the followers that must still answer. The leader's loop is compiled for each type.
 pub trait Answers {
-    /// Begins a cell with zero counts. Messages up to `sequence` belong to an earlier one, and count as late.
+    /// Begins a cell with zero counts. Messages up to `sequence` belong to an earlier cell, and count as late.
     fn begin(&mut self, sequence: u64);
 
     /// Prepares for a message that is about to be sent.
@@ -28,8 +28,8 @@ pub trait Answers {
     /// Counts the message as lost. Returns the consecutive losses at the worst follower.
     fn give_up(&mut self, sequence: u64) -> u32;
 
-    /// Excludes this message from the counts: it was in flight when the user asked to stop, or the time was over. It may
-    /// be of an earlier cell.
+    /// Excludes a message from the counts that was in flight when the user asked to stop, or when the time was over. It
+    /// may belong to an earlier cell.
     fn abandon(&mut self, sequence: u64);
 
     /// Number of messages excluded by [`Answers::abandon`], 0 or 1.
@@ -38,12 +38,12 @@ pub trait Answers {
     /// Counts so far, except `sent` and `received`, which the loop knows.
     fn counts(&self) -> Counts;
 
-    /// Counts at each of several followers, with `received`.
+    /// Counts of each follower, with `received`; empty if there is only one follower.
     fn at_followers(&self) -> Vec<Counts> {
         Vec::new()
     }
 
-    /// Index of a follower that has not answered lately, if there are several.
+    /// Index of the follower that failed to answer most often in a row; `None` if there is only one follower.
     fn silent(&self) -> Option<u32> {
         None
     }

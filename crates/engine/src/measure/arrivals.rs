@@ -3,7 +3,7 @@ use crate::numbers::{Numbers, Place};
 use crate::wire::Arrived;
 use tripmeter_abi::Message;
 
-/// Counter of a stream of numbered messages. Its memory grows with the number of missing ones.
+/// Counter of a stream of numbered messages. Its memory grows with the number of missing messages.
 #[derive(Debug)]
 pub struct Arrivals {
     pub counts: Arrived,
@@ -12,12 +12,12 @@ pub struct Arrivals {
     numbers: Numbers,
 }
 
-/// Class of a message, by its number.
+/// Class of a message, by its sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
-    /// Intact, and later than those before it.
+    /// Intact, with a higher number than all messages before.
     InOrder(u64),
-    /// Intact, after a later one.
+    /// Intact, but after a message with a higher number.
     Overtaken(u64),
     Again(u64),
     /// Its touched payload differs from what was written.
@@ -55,7 +55,7 @@ impl Arrivals {
         self.missing(last) == 0
     }
 
-    /// Number of messages up to `last` that have not come with a readable number.
+    /// Number of messages up to `last`, minus all arrivals that were intact, damaged or unreadable.
     pub fn missing(&self, last: u64) -> u64 {
         (last + 1).saturating_sub(self.numbers.first()).saturating_sub(self.counts.received + self.counts.damaged)
     }
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(counts(&[11, 11, 12, 11, 12]), (2, 3, 0, 0));
         assert_eq!(counts(&[20, 15, 11, 19, 15, 20]), (4, 2, 3, 0));
         assert_eq!(counts(&[3, 10, 11, 12]), (2, 0, 0, 2));
-        // An invented number stays the highest for good, but ends nothing.
+        // An invented number stays the highest, but does not complete the stream.
         assert_eq!(counts(&[11, u64::MAX, u64::MAX, 12, u64::MAX - 1, 12]), (5, 1, 2, 0));
     }
 
@@ -173,7 +173,7 @@ mod tests {
             arrivals.count(&Message { data, length: 32, token: null_mut() }, TouchLimit::FULL);
         }
         let Arrived { received, damaged, duplicated, .. } = arrivals.counts;
-        // Message 3 comes again, intact; which of 1 to 4 the damaged header belonged to is unknown.
+        // Message 3 comes again, intact. Which of messages 1 to 4 had the damaged header is unknown.
         assert_eq!((received, damaged, duplicated), (2, 2, 1));
         assert!(arrivals.is_complete(4));
     }

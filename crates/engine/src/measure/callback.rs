@@ -23,7 +23,7 @@ struct Chain<'t, 'a, L, C, A, const ON: bool> {
     previous: u64,
     deadline: u64,
     end: Option<Result<LoopEnd, Failure>>,
-    /// True once answers belong to no trip, even after the main thread has taken `end`.
+    /// True once the loop has ended; stays true after the main thread has taken `end`.
     is_over: bool,
     waiter: std::thread::Thread,
 }
@@ -55,7 +55,7 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
         self.next(now);
     }
 
-    /// Goes on after a trip that ended at `stamp`.
+    /// Starts the next trip or ends the loop, after a trip that ended at `stamp`.
     fn next(&mut self, stamp: u64) {
         self.previous = stamp;
         if self.stored == self.samples.len() {

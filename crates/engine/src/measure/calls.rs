@@ -15,7 +15,7 @@ use tripmeter_abi::{Link, Message, Status};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {
-    /// Tick at which its intact answer was there.
+    /// Tick at which the intact answer arrived.
     Answered(u64),
     /// Neither answer nor error came in time, or the transport did not take the request.
     TimedOut,
@@ -27,13 +27,13 @@ pub enum CallEnd {
 /// Calls of a client and their outcomes, in order.
 #[derive(Debug)]
 pub struct Made {
-    /// Tick at which each was made.
+    /// Tick at which each call began.
     pub sent: Vec<u64>,
-    /// Tick at which its answer was there; [`NEVER`] if it did not succeed.
+    /// Tick at which each answer arrived; [`NEVER`] if the call did not succeed.
     pub answered: Vec<u64>,
-    /// [`DAMAGED`] if it failed.
+    /// [`DAMAGED`] for each failed call, else 0.
     pub marks: Vec<u8>,
-    /// Tick at which the last one had ended.
+    /// Tick at which the last call ended.
     pub until: u64,
 }
 
@@ -53,7 +53,7 @@ impl Made {
 #[derive(Clone, Copy, Debug)]
 pub struct Called {
     pub calls: usize,
-    /// Reason why no more were made.
+    /// Reason why no more calls were made.
     pub end: LoopEnd,
     /// Answers that came after the end of their call.
     pub late: u64,
@@ -64,22 +64,22 @@ pub struct Called {
 /// Calls that one client has to make.
 #[derive(Clone, Copy)]
 pub struct CallPlan<'a, T, R> {
-    /// Due time and request length of each call; with a period of 0, it is due when the one before has ended.
+    /// Due time and request length of each call. With a period of 0, each call is due when the previous one has ended.
     pub times: T,
     pub rest: R,
     /// Bytes of each request, unless `times` has lengths.
     pub length: usize,
-    /// Number of the latest call made.
+    /// Sequence number of the latest call.
     pub sequence: u64,
-    /// Tick from which on no call begins.
+    /// No call begins at this tick or later.
     pub deadline: u64,
     pub sending: &'a Sending,
-    /// Called once only late answers are left to take.
+    /// Called when all calls have ended, and only late answers may still come.
     pub draining: &'a (dyn Fn() + Sync),
 }
 
 impl<'a, T, R> CallPlan<'a, T, R> {
-    /// Calls at times that are a type, which the loop is compiled for.
+    /// Replaces the times by a timetable type, for which the loop is compiled.
     pub fn at<S>(self, times: S) -> CallPlan<'a, S, R> {
         let Self { rest, length, sequence, deadline, sending, draining, .. } = self;
         CallPlan { times, rest, length, sequence, deadline, sending, draining }
@@ -93,8 +93,8 @@ pub struct Client<'a, C, T, R> {
 }
 
 impl<C: Clock, T: Timetable, R: Rest> Client<'_, C, T, R> {
-    /// Makes a call for each place of `made`, when it is due and the one before has ended. `call` gets its tick and bytes.
-    /// Ends early if one would begin at the deadline or later, or the user has asked to stop. Returns the number of calls.
+    /// Makes one call per place in `made`, each when it is due and the previous one has ended. `call` gets its start
+    /// tick and length. Ends early at the deadline, or if the user has asked to stop. Returns the number of calls.
     /// Fails if `call` fails, or the other side has gone.
     #[inline(never)]
     pub fn run(
@@ -136,8 +136,8 @@ impl<C: Clock, T: Timetable, R: Rest> Client<'_, C, T, R> {
 }
 
 impl<C, T, R> Client<'_, C, T, R> {
-    /// Number of calls made until `failure` ended [`Client::run`]. One under way failed with it, or is lost if nobody was left
-    /// to answer.
+    /// Number of calls made until `failure` ended [`Client::run`]. A call under way is marked as lost if nobody was
+    /// left to answer, else as failed.
     pub fn broken(&self, made: &mut Made, failure: &Failure) -> usize {
         let calls = made.sent.iter().take_while(|sent| **sent != NEVER).count();
         let is_under_way = self.calls.sending.shown().is_sending();
@@ -151,7 +151,7 @@ impl<C, T, R> Client<'_, C, T, R> {
 }
 
 impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
-    /// Makes one call, by `poll` or `block`.
+    /// Makes one call under wait `poll` or `block`.
     /// Fails if the link is closed, or [`MOST_SILENT`] calls in a row did not succeed.
     #[inline(always)]
     pub fn call(&mut self, begun: u64) -> Result<CallEnd, Failure> {
@@ -167,7 +167,7 @@ impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
         }
     }
 
-    /// Counts a failed call, unless the link is of no more use.
+    /// Counts a failed call. Fails if the link is closed, or too many calls in a row did not succeed.
     #[cold]
     fn failed(&mut self, failure: Failure) -> Result<CallEnd, Failure> {
         let is_call = matches!(&failure, Failure::Transport(error) if error.status != Status::Closed);

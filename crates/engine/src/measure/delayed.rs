@@ -1,4 +1,4 @@
-//! Link that delays every message: a change that a comparison must find.
+//! Link that delays every message, to check that a comparison detects a known slowdown.
 
 use crate::clock::Clock;
 use tripmeter_abi::{Link, Loan, Message, Result};

@@ -49,8 +49,8 @@ fn step<L: Link>(link: &mut L, timeout_ns: u64, touch: TouchLimit, stamps: &mut 
 
 /// Sends a message of the same size back. A full transport may delay it for `timeout_ns`.
 ///
-/// An intact header is answered in kind. A damaged one goes back as it came, so that the leader counts it; one of several
-/// followers reports the damage instead. A message too short for a header cannot be answered, and is lost.
+/// A message with an intact header gets a valid answer. A damaged header goes back unchanged, so that the leader counts
+/// it; one of several followers reports the damage instead. A message too short for a header is not answered.
 #[inline(always)]
 pub fn answer<L: Link, S: Stamps>(
     link: &mut L,

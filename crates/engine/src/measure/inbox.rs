@@ -1,4 +1,4 @@
-//! Turns of the system's thread and the main thread, under wait `callback`.
+//! Turn-taking of the system's thread and the main thread, under wait `callback`.
 #![expect(unsafe_code, reason = "calls from the system's threads")]
 
 use super::Failure;
@@ -10,8 +10,8 @@ use tripmeter_abi::{Callback, Message};
 
 /// Receiver of a link's messages: it drops them, or calls the handler of the current phase.
 ///
-/// The system's thread and the main thread take turns by one atomic flag. The main thread takes it only to change handlers,
-/// and a few times per loss time-out for checks. So the flag is normally free in the measured window.
+/// Both threads share one atomic flag, which the holder of the turn sets. The main thread takes the turn only to change
+/// handlers, and for a few checks per loss time-out. So the flag is normally free in the measured window.
 #[derive(Default)]
 pub struct Inbox {
     taken: AtomicBool,
@@ -28,7 +28,7 @@ unsafe impl Sync for Inbox {}
 unsafe impl Send for Inbox {}
 
 impl Inbox {
-    /// Function to give to a link, which the inbox must outlive.
+    /// Callback for a link; the inbox must outlive that link.
     pub fn callback(&self) -> Callback {
         Callback { function: deliver, context: (&raw const *self).cast_mut().cast() }
     }
@@ -62,7 +62,7 @@ impl Inbox {
     }
 }
 
-/// Guard that returns the turn even if a panic crosses it: removing the handler takes the turn again.
+/// Guard that returns the turn even after a panic, as removing the handler takes it again.
 struct GiveBack<'a>(&'a AtomicBool);
 
 impl Drop for GiveBack<'_> {

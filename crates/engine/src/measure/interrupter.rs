@@ -26,12 +26,12 @@ impl Interrupter {
         let state = Arc::new((Mutex::new(InterrupterState::default()), Condvar::new()));
         let watched = state.clone();
         let watch = move || watch(&watched, &shared, &target);
-        // `os::schedule_process` tells it from threads that measure by its name.
+        // `os::schedule_process` distinguishes it by this name from threads that measure.
         std::thread::Builder::new().name("interrupter".to_owned()).spawn(watch)?;
         Ok(Self { state })
     }
 
-    /// Arms it or, with `None`, disarms it.
+    /// Arms the interrupter with a period, or disarms it with `None`.
     pub fn set(&self, period: Option<Duration>) {
         self.change(|state| state.period = period);
     }

@@ -1,4 +1,4 @@
-//! Records that a sink keeps of messages: of one stream, or of several publishers' streams.
+//! Records of the messages that a sink receives, from one stream or from several publishers.
 
 use super::Shared;
 use super::arrivals::Arrivals;
@@ -9,18 +9,18 @@ use crate::wire::Arrived;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Message;
 
-/// Record of every message that comes over a link. It is a type of the loop, so that nothing is decided per message.
+/// Record of every message that arrives over a link: a type of the loop, so that nothing is decided per message.
 pub trait Ledger {
     /// Notes that a message has come, before anything is done with it.
     fn arrived(&mut self);
 
-    /// Counts it; `latest` reads the clock afterwards.
+    /// Counts the message; `latest` reads the clock afterwards.
     fn count(&mut self, message: &Message, touch: TouchLimit, latest: impl FnOnce() -> u64);
 
     /// Counts of all streams so far.
     fn counts(&self) -> Arrived;
 
-    /// True if no message is missing up to the last of each stream, whose number the leader has sent.
+    /// True if every stream is complete up to its last message, whose number the leader has sent.
     fn is_complete(&self) -> bool;
 
     /// True if the last message of each stream, or a later one, has come.
@@ -34,7 +34,7 @@ pub struct Single<'a, N> {
 }
 
 impl<'a, N: Notes> Single<'a, N> {
-    /// Ledger of a stream whose first message has number `first`; `shared` gets the number of its last.
+    /// Ledger of a stream whose first message has number `first`; the number of its last message comes in `shared`.
     pub fn new(first: u64, shared: &'a Shared, notes: N) -> Self {
         Self { notes, arrivals: Arrivals::new(first), shared }
     }
@@ -71,21 +71,21 @@ pub struct SeveralPublishers<'a, C, N> {
     clock: C,
     now: u64,
     streams: Vec<(Arrivals, N)>,
-    /// Counts of messages with unreadable headers, or of no publisher.
+    /// Counts of messages with unreadable headers, or from an unknown publisher.
     nobodys: Arrived,
     shared: &'a [Shared],
 }
 
 impl<'a, C: Clock, N: Notes> SeveralPublishers<'a, C, N> {
-    /// Ledger of publishers whose first messages have number `first`; `shared` gets the number of the last of each, and
-    /// `notes` are of each.
+    /// Ledger of publishers whose first messages have number `first`. `notes` and `shared` have one item for each; the
+    /// number of its last message comes in `shared`.
     pub fn new(clock: C, first: u64, notes: impl IntoIterator<Item = N>, shared: &'a [Shared]) -> Self {
         let stream = |(publisher, notes)| (Arrivals::for_publisher(first, publisher), notes);
         let streams = (0..).zip(notes).map(stream).collect();
         Self { clock, now: 0, streams, nobodys: Arrived::default(), shared }
     }
 
-    /// Counts of each publisher, and of none.
+    /// Counts of each publisher, and of messages from no known publisher.
     pub fn into_parts(self) -> (Vec<Arrived>, Arrived) {
         (self.streams.iter().map(|(arrivals, _)| arrivals.counts).collect(), self.nobodys)
     }

@@ -1,7 +1,7 @@
 //! Measuring loops: the only code that runs between two clock readings.
 //!
-//! There is one clock reading per trip. A sample lasts from the reading that ended the trip before to the one that ends this
-//! trip. So nothing between two samples is left out, and the samples add up to the time that passed.
+//! There is one clock reading per trip. A sample lasts from the reading at the end of the previous trip to the one at
+//! the end of this trip. So the samples leave no gaps, and add up to the time that passed.
 
 pub mod answers;
 pub mod arrivals;
@@ -32,10 +32,10 @@ pub use tap::Tap;
 use thiserror::Error;
 pub use tracker::Tracker;
 
-/// Most messages in a row without an intact answer before the path counts as dead.
+/// Number of messages in a row without an intact answer at which the path counts as dead.
 pub const MOST_SILENT: u32 = 10;
 
-/// Longest sleep of one receive before it checks the flags; a message normally comes long before.
+/// Longest time, in nanoseconds, that one receive call sleeps before the loop checks the flags.
 pub const TAKE_TIMEOUT_NS: u64 = 50_000_000;
 
 /// State that the measuring thread shares with the threads that watch it.
@@ -45,14 +45,14 @@ pub struct Shared {
     pub stop: AtomicBool,
     /// Number of the last message of a stream; valid once [`Shared::stop`] is set.
     pub last: AtomicU64,
-    /// True if the measuring loop runs in the thread that handles control messages: the end of the stream must interrupt it.
+    /// True if control messages are handled in the measuring thread: the end of the stream must interrupt it.
     pub is_alone: AtomicBool,
     pub peer_gone: AtomicBool,
     /// True if a signal can, and must, interrupt the transport's blocking calls.
     pub interrupt: AtomicBool,
-    /// Sequence number of the message in flight; written once per trip, read only to see if it moves.
+    /// Sequence number of the message in flight; written once per trip, read only to detect progress.
     pub sequence: AtomicU64,
-    /// Tick at which a waiting loop gives up, as its time is over; 0 for none. Read only while nothing comes.
+    /// Tick at which a waiting loop gives up because its time is over; 0 for no limit. Read only while idle.
     pub capped: AtomicU64,
 }
 
@@ -64,7 +64,7 @@ impl Shared {
         capped != 0 && now >= capped
     }
 
-    /// End of a loop that has given up before its deadline: the user has asked to stop, or its time is over.
+    /// Reason why a loop ended before its deadline: the user has asked to stop, or its time is over.
     pub fn early_end(&self) -> LoopEnd {
         if self.stop.load(Relaxed) { LoopEnd::Stopped } else { LoopEnd::Deadline }
     }
@@ -99,7 +99,7 @@ pub enum LoopEnd {
 pub enum Failure {
     #[error("{0}")]
     Transport(#[from] tripmeter_abi::Error),
-    #[error("no message was taken for {count} times {timeout_ms} ms: the transport is full")]
+    #[error("the transport is full: it took no message for {timeout_ms} ms, {count} times in a row")]
     Full {
         /// Refusals in a row.
         count: u32,
@@ -107,9 +107,9 @@ pub enum Failure {
     },
     #[error("{}", damaged(*count, *bytes, *expected))]
     Damaged {
-        /// Messages in a row.
+        /// Damaged messages in a row.
         count: u32,
-        /// Bytes of the last.
+        /// Length of the last damaged message, in bytes.
         bytes: usize,
         expected: usize,
     },
@@ -134,5 +134,5 @@ fn damaged(count: u32, bytes: usize, expected: usize) -> String {
 }
 
 fn follower_suffix(follower: Option<u32>) -> String {
-    follower.map_or_else(String::new, |follower| format!(" of follower {follower}"))
+    follower.map_or_else(String::new, |follower| format!(" from follower {follower}"))
 }

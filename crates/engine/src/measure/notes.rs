@@ -14,11 +14,11 @@ pub trait Notes {
     /// Notes that a message has arrived, before anything is done with it.
     fn arrived(&mut self);
 
-    /// Sets the arrival of the message that is counted next, in ticks.
+    /// Sets the arrival tick of the message that is counted next.
     #[inline(always)]
     fn came_at(&mut self, _: u64) {}
 
-    /// Notes the class of that message.
+    /// Notes the class of the message that has arrived.
     fn counted(&mut self, came: Came);
 }
 
@@ -47,7 +47,7 @@ pub const DAMAGED: u8 = 4;
 /// Arrivals of a stream's messages, in the order of their numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ArrivalLog<'m> {
-    /// Tick of each arrival; [`NEVER`] if it did not come.
+    /// Tick of each arrival; [`NEVER`] if the message did not come.
     pub ticks: &'m mut [u64],
     /// Marks of each message, combined.
     pub marks: &'m mut [u8],
@@ -59,7 +59,7 @@ impl ArrivalLog<'_> {
     }
 }
 
-/// Counts by a log. The follower's own counts may be higher, as it knows more of duplicates and unreadable messages.
+/// Counts from a log. The follower may count more: repeated duplicates and unreadable messages are in no log.
 pub fn arrived(ticks: &[u64], marks: &[u8]) -> Arrived {
     let marked = |mark| marks.iter().filter(|marks| **marks & mark != 0).count() as u64;
     let came = || ticks.iter().copied().filter(|ticks| *ticks != NEVER);
@@ -73,14 +73,14 @@ pub fn arrived(ticks: &[u64], marks: &[u8]) -> Arrived {
     }
 }
 
-/// Arrivals of every stream at each follower, in memory shared with the leader: the log of a killed follower stays.
+/// Arrivals of every stream at each follower, in memory shared with the leader: the log survives a killed follower.
 #[derive(Debug)]
 pub struct ArrivalMemory {
     memory: SharedMemory,
     counts: Vec<u64>,
 }
 
-/// Bytes of a message's ticks and marks.
+/// Bytes of one message: its arrival tick and its marks.
 const NOTE_BYTES: u64 = size_of::<u64>() as u64 + 1;
 
 /// Bytes of one follower's part, in whole pages.
@@ -90,7 +90,7 @@ fn part_bytes(counts: &[u64]) -> Option<u64> {
 }
 
 impl ArrivalMemory {
-    /// Creates memory at the leader for `counts` messages of each stream at each follower, none of which has come.
+    /// Creates memory at the leader for `counts` messages of each stream per follower, with no arrival noted.
     pub fn create(counts: Vec<u64>, followers: u32) -> Result<Self, OutOfMemory> {
         let messages = counts.iter().sum::<u64>().saturating_mul(u64::from(followers));
         let bytes = part_bytes(&counts).and_then(|bytes| bytes.checked_mul(u64::from(followers)));
@@ -103,7 +103,7 @@ impl ArrivalMemory {
         Ok(created)
     }
 
-    /// Handle with which the followers open it.
+    /// Handle with which the followers open the memory.
     pub fn place(&self) -> MemoryFile {
         self.memory.place()
     }
@@ -125,7 +125,7 @@ impl ArrivalMemory {
         Ok(Self { memory: SharedMemory::open(place, begin..end)?, counts })
     }
 
-    /// Log of each stream: at the leader, of `follower`; at a follower, its own, as number 0.
+    /// Log of each stream. The leader gives the index of a follower; a follower gives 0, for its own log.
     pub fn logs(&mut self, follower: u32) -> Vec<ArrivalLog<'_>> {
         let part = self.part_bytes();
         let messages = self.counts.iter().sum::<u64>() as usize;
@@ -144,7 +144,7 @@ impl ArrivalMemory {
 }
 
 impl ArrivalMemory {
-    /// All bytes of a follower's part, to send between hosts; at a follower, its own is number 0.
+    /// All bytes of a follower's part, to send between hosts. A follower gives 0, for its own part.
     pub fn part(&mut self, follower: u32) -> &mut [u8] {
         let part = self.part_bytes();
         &mut self.memory.bytes()[part * follower as usize..][..part]
@@ -173,7 +173,7 @@ impl Places for EveryMessage {
     }
 }
 
-/// Notes the first intact arrival of each chosen message, in memory that was written before.
+/// Notes the first intact arrival of each chosen message, in memory written once before (no page faults).
 pub struct Arrival<'m, C, P = EveryMessage> {
     clock: C,
     now: u64,

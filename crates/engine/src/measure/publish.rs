@@ -1,5 +1,5 @@
 //! Leader's loop of one topic under pattern `publish`: it sleeps until a message is due, stamps, and publishes.
-//! The timetable is a type of the loop, so that nothing is decided per message.
+//! The timetable is a type parameter of the loop, so that nothing is decided per message.
 
 use super::setting::LoopSetting;
 use super::{Failure, LoopEnd, Shared};
@@ -17,7 +17,7 @@ pub trait Timetable {
     /// Tick at which a message is due, by its index.
     fn due(&self, index: usize) -> u64;
 
-    /// Bytes of a message by its index; `usual` if all are alike.
+    /// Length of a message in bytes, by its index; `usual` if all have the same length.
     #[inline(always)]
     fn length(&self, _index: usize, usual: usize) -> usize {
         usual
@@ -26,24 +26,24 @@ pub trait Timetable {
     /// Mean time between two messages, in ticks.
     fn period(&self) -> f64;
 
-    /// Ticks from when a message is due until the next may be: one sent later than that is behind.
+    /// Ticks between the due time of a message and the next due time. A message sent later than that counts as behind.
     fn gap(&self) -> f64 {
         self.period()
     }
 
-    /// Ticks from the first message until the one after all would be due. The last was sent or due `last` ticks after
-    /// the first.
+    /// Ticks from the first message until one after the last would be due. The last message was sent or due `last`
+    /// ticks after the first.
     fn elapsed(&self, _messages: usize, last: u64) -> f64 {
         last as f64 + self.period()
     }
 }
 
-/// Timetable at whole multiples of a period, whatever was late.
+/// Timetable at whole multiples of a period, even if earlier messages were late.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     /// Tick at which the first message is due.
     pub first: u64,
-    /// In ticks.
+    /// Time between two messages, in ticks.
     pub period: f64,
 }
 
@@ -65,7 +65,7 @@ impl Timetable for Schedule {
     }
 }
 
-/// Timetable of bursts at whole multiples of a gap, whatever was late.
+/// Timetable of bursts at whole multiples of a gap, even if earlier bursts were late.
 #[derive(Clone, Copy, Debug)]
 pub struct Bursts {
     /// Tick at which the first burst is due.
@@ -89,14 +89,14 @@ impl Timetable for Bursts {
         self.gap
     }
 
-    /// Includes the time until the next burst, which the messages of a burst have.
+    /// Includes the gap after the last burst, as each burst is followed by one.
     fn elapsed(&self, messages: usize, last: u64) -> f64 {
         (messages as f64 * self.period()).max(last as f64)
     }
 }
 
 pub trait Rest {
-    /// Rests for at most this many ticks, maybe for less.
+    /// Idles for at most this many ticks, possibly for less.
     fn rest(&self, ticks: u64);
 }
 
@@ -104,7 +104,7 @@ pub trait Rest {
 #[derive(Clone, Copy, Debug)]
 pub struct Sleep {
     pub ticks_per_ns: f64,
-    /// Longest sleep, after which flags are checked. 0: it spins, and keeps its CPU.
+    /// Longest sleep before the flags are checked. With 0, it spins and keeps its CPU.
     pub longest_ns: u64,
 }
 
@@ -119,13 +119,13 @@ impl Rest for Sleep {
     }
 }
 
-/// State that a thread shows to its watchers: the number of its latest message or call, and if that is under way. It has
-/// a cache line of its own.
+/// Progress of a thread, for its watchers: the number of its latest message or call, and if that is under way. It has a
+/// cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Sending(AtomicU64);
 
-/// Snapshot of a [`Sending`]: twice the number, plus 1 while it is under way.
+/// Snapshot of a [`Sending`]: twice the number, plus 1 while the message or call is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown(u64);
 
@@ -152,7 +152,7 @@ impl Sending {
         self.0.store(Self::DRAINING.0, Relaxed);
     }
 
-    /// Shows that the thread has ended, whatever it was doing.
+    /// Shows that the thread has ended, even during a message, a call or a drain.
     pub fn rest(&self) {
         self.0.fetch_and(!1, Relaxed);
     }
@@ -173,7 +173,7 @@ impl Shown {
         self.0 & 1 == 1 && !self.is_draining()
     }
 
-    /// True if the thread is not resting.
+    /// True if the thread is sending, calling or draining.
     pub fn is_busy(self) -> bool {
         self.0 & 1 == 1
     }
@@ -183,7 +183,7 @@ impl Shown {
     }
 }
 
-/// Rests until tick `due`; false if the user has asked to stop. Fails if the other side has gone.
+/// Idles until tick `due`; false if the user has asked to stop. Fails if the other side has gone.
 #[inline(always)]
 pub fn await_due(due: u64, clock: &impl Clock, rest: &impl Rest, shared: &Shared) -> Result<bool, Failure> {
     loop {
@@ -209,17 +209,17 @@ pub struct PublicationPlan<'a, T, R> {
     pub rest: R,
     /// Bytes of each message, unless `times` has lengths.
     pub length: usize,
-    /// Number of the latest message sent.
+    /// Sequence number of the latest message.
     pub sequence: u64,
     /// Index among several publishers of one topic; else 0.
     pub publisher: u32,
-    /// Tick from which on no due message is sent.
+    /// A message that is due at this tick or later is not sent.
     pub deadline: u64,
     pub sending: &'a Sending,
 }
 
 impl<'a, T, R> PublicationPlan<'a, T, R> {
-    /// Messages at times that are a type, which the loop is compiled for.
+    /// Replaces the times by a timetable type, for which the loop is compiled.
     pub fn at<S>(self, times: S) -> PublicationPlan<'a, S, R> {
         let Self { rest, length, sequence, publisher, deadline, sending, .. } = self;
         PublicationPlan { times, rest, length, sequence, publisher, deadline, sending }
@@ -235,8 +235,8 @@ pub struct Publisher<'a, L, C, T, R> {
 }
 
 impl<L: Link, C: Clock, T: Timetable, R: Rest> Publisher<'_, L, C, T, R> {
-    /// Publishes a message for each place of `sent`, when it is due, and notes the send time there. Ends early if one is due
-    /// at the deadline or later, or the user has asked to stop. Returns the number sent.
+    /// Publishes one message per place in `sent`, each when it is due, and stores its send time there. Ends early at
+    /// the deadline, or if the user has asked to stop. Returns the number of messages sent.
     /// Fails if the transport fails, or takes no more messages.
     #[inline(never)]
     pub fn run(&mut self, sent: &mut [u64]) -> Result<(usize, LoopEnd), Failure> {
@@ -282,7 +282,7 @@ impl<L: Link, C: Clock, T: Timetable, R: Rest> Publisher<'_, L, C, T, R> {
     #[cold]
     fn go_on(&mut self, silent: u32) -> Result<bool, Failure> {
         self.refused += 1;
-        // The call has returned: a sign of life.
+        // A call that has returned is a sign of life.
         self.setting.shared.sequence.fetch_add(1, Relaxed);
         self.setting.shared.after_refusal(silent, self.setting.loss_timeout_ns, self.clock.now())
     }

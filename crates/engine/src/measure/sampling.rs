@@ -1,12 +1,12 @@
-//! Choice of the one-way messages that are timed when their number is not known before. Memory is bounded, and both sides
-//! find the place of a message by its number alone.
+//! Choice of the one-way messages that are timed, for streams whose length is not known in advance. Memory is bounded,
+//! and both sides find the place of a sample by its message number alone.
 //!
-//! The first [`MOST_SAMPLES`] are all samples. Among as many more, one message of each block of 2 is a sample. Among twice
-//! as many more, it is one of each block of 4, and so on. The choice is pseudo-random: samples at a fixed distance would all
-//! be at the same place of their burst. Blocks are nested: the sample of a block is that of one of its halves. So when
-//! blocks double, one of two samples is dropped, and the others have been kept.
+//! Each of the first [`MOST_SAMPLES`] messages is a sample. Among as many more, one of each block of 2 messages is a
+//! sample. Among twice as many more, it is one of each block of 4, and so on. The choice is pseudo-random: samples at a
+//! fixed distance would all be at the same place of their burst. Blocks are nested: the sample of a block is also the
+//! sample of one of its halves. So when blocks double, every second sample is dropped, and no new one is needed.
 //!
-//! A trial counts one sample per block, of the smallest power of two that gives at most [`MOST_SAMPLES`].
+//! A trial evaluates one sample per block, whose size is the smallest power of two for [`MOST_SAMPLES`] at most.
 
 use super::notes::{NEVER, Places};
 use crate::clock::Clock;
@@ -22,7 +22,7 @@ fn level(index: u64) -> u32 {
     u64::BITS - (index >> BITS).leading_zeros()
 }
 
-/// Half of a block that has its sample, 0 or 1: a bit of the SplitMix64 sequence that starts with the level.
+/// Half of a block that contains its sample, 0 or 1: a bit of the SplitMix64 sequence that is seeded with the level.
 ///
 /// # Source
 /// Steele, Lea and Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
@@ -73,7 +73,7 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    /// Finds the next sample at the message after the last one, not with it: hashing is then in no sample's time.
+    /// Finds the next sample at the message after the previous sample, so that no sample's time includes the hashing.
     #[inline(never)]
     fn find(&mut self, index: u64) -> Option<usize> {
         if self.sample < index {
@@ -102,7 +102,7 @@ pub fn places(messages: u64) -> u64 {
     messages.checked_sub(1).map_or(0, |last| place_of_block(last, level(last)) as u64 + 1)
 }
 
-/// Indices of the messages that count. The last block may end before its sample.
+/// Indices of the samples that a trial evaluates. The last block may end before its sample, and then has none.
 pub fn samples(messages: u64) -> impl Iterator<Item = u64> {
     let level = level(messages.saturating_sub(1));
     let blocks = messages.div_ceil(1 << level);
@@ -123,7 +123,7 @@ impl SendTimes for NoTimes {
 }
 
 /// Send times of messages that have a place, in memory that was written before. The clock is read for all messages, so
-/// that all are sent alike.
+/// that sending takes equally long for each.
 #[derive(Debug)]
 pub struct SampledTimes {
     first: u64,
@@ -136,14 +136,14 @@ impl SampledTimes {
         Ok(Self { first, sampled: Sampled::default(), ticks: filled(NEVER, places, "times of sending")? })
     }
 
-    /// Ticks from sending to arrival of the samples of `sent` messages that have arrived; `arrived` has arrivals by place.
+    /// Ticks from sending to arrival of all samples that arrived, of `sent` messages; `arrived` is by place.
     ///
     /// With one clock, an arrival before the sending is left out.
     pub fn one_way<'a>(&'a self, arrived: &'a [u64], sent: u64, two_clocks: bool) -> impl Iterator<Item = i64> + 'a {
         self.stamps(arrived, sent).filter_map(move |(_, began, arrival)| latency(began, arrival?, two_clocks))
     }
 
-    /// Index, send tick, and arrival tick if it arrived, of each sample of `sent` messages.
+    /// Index, send tick and, if it arrived, arrival tick of each sample among `sent` messages.
     pub fn stamps<'a>(&'a self, arrived: &'a [u64], sent: u64) -> impl Iterator<Item = (u64, u64, Option<u64>)> + 'a {
         samples(sent).filter_map(|index| {
             let place = place_of_block(index, level(index));
@@ -200,7 +200,7 @@ mod tests {
         assert!(places(86_400_000_000_000) < 16 * M && places(u64::MAX) < 32 * M && place(u64::MAX).is_none());
     }
 
-    /// Pearson's statistic of counts that should be equal; its mean is their number minus 1.
+    /// Pearson's statistic of counts that should be equal; its mean is the number of counts minus 1.
     fn chi_square(counts: &[u64]) -> f64 {
         let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
         counts.iter().map(|count| (*count as f64 - mean).powi(2) / mean).sum()
@@ -265,7 +265,7 @@ mod tests {
             follower.counted(if in_order { Came::InOrder(first + index) } else { Came::Overtaken(first + index) });
             latest = latest.max(Some(index));
         }
-        // At each doubling of the blocks.
+        // Numbers of messages around each doubling of the block size.
         for sent in [1000, M, M + 1, 2 * M, 2 * M + 1, 4 * M + 3, sent] {
             let expected: Vec<u64> = samples(sent).filter_map(|index| trips[index as usize]).collect();
             let found: Vec<u64> = times.one_way(&ticks, sent, false).map(|ticks| ticks as u64).collect();

@@ -4,7 +4,7 @@ use crate::clock::Timebase;
 use crate::message::TouchLimit;
 use tripmeter_abi::Wait;
 
-/// Parameters of a loop. Each loop has a copy: behind a pointer they would cost a load more in the measured window.
+/// Parameters of a loop. Each loop has its own copy: a pointer would cost one more load in the measured window.
 #[derive(Clone, Copy)]
 pub struct LoopSetting<'a> {
     pub timebase: Timebase,

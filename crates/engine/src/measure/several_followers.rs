@@ -1,4 +1,4 @@
-//! Answers of several followers, which end a trip together.
+//! Accounting of answers from several followers. A trip ends when all have answered.
 
 use super::answers::{Answers, TripStep};
 use super::tracker::Tracker;
@@ -11,7 +11,7 @@ pub struct SeveralFollowers {
     trackers: Vec<Tracker>,
     /// Bits of the followers that must answer.
     everybody: u64,
-    /// Bits of those that have not answered the message in flight.
+    /// Bits of the followers that have not answered the message in flight.
     pending: u64,
     /// True if an answer to the message in flight was damaged.
     is_spoiled: bool,
@@ -40,7 +40,7 @@ impl SeveralFollowers {
         }
     }
 
-    /// Followers with only this one answering, while the others keep quiet.
+    /// Accounting of `count` followers, of which only `follower` must answer.
     pub fn only(count: u32, follower: u32) -> Self {
         Self { everybody: 1 << follower, ..Self::new(count) }
     }
@@ -49,7 +49,7 @@ impl SeveralFollowers {
         (0..MOST_FOLLOWERS as usize).filter(move |index| bits >> index & 1 == 1)
     }
 
-    /// Notes that this follower has answered, intact or not.
+    /// Notes an answer, intact or not, from the follower with this bit; 0 if it is unknown.
     #[inline(always)]
     fn heard(&mut self, bit: u64) -> TripStep {
         self.pending &= !bit;
@@ -67,7 +67,7 @@ impl SeveralFollowers {
         if self.is_spoiled { TripStep::Over } else { TripStep::Answered }
     }
 
-    /// Attributes the damaged answers to the followers that are left.
+    /// Attributes damaged answers from unknown followers to those that have not answered.
     #[cold]
     fn name_them(&mut self) {
         for index in Self::indices(self.pending) {
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(step(&mut several, pong(1, 2), 1), TripStep::On);
         assert_eq!(several.give_up(1), 1);
         several.sent();
-        // Message 2: that of follower 2 is damaged; then the lost one comes after all, overtaken.
+        // Message 2: the answer of follower 2 is damaged. Then the lost answer to message 1 comes after all, overtaken.
         assert_eq!(step(&mut several, Header::from_sender(2, Kind::PongToDamaged, LENGTH, 2), 2), TripStep::On);
         assert_eq!(step(&mut several, pong(2, 1), 2), TripStep::On);
         assert_eq!(step(&mut several, pong(1, 1), 2), TripStep::On);
@@ -290,7 +290,7 @@ mod tests {
         let mut several = SeveralFollowers::new(2);
         several.begin(0);
         several.sent();
-        // There is no follower 2, so it is attributed to one that has not answered.
+        // There is no follower 2, so the answer is attributed to a follower that has not answered.
         assert_eq!(step(&mut several, pong(1, 2), 1), TripStep::On);
         assert_eq!(step(&mut several, pong(1, 0), 1), TripStep::Over);
         assert_eq!((several.counts().damaged, counts(&several)[1].damaged), (1, 1));

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 use tripmeter_abi::{Link, Message, Wait};
 
-/// Wait for overtaken messages once the last one has come.
+/// Time to wait for overtaken messages once the last message has come.
 const OVERTAKEN_NS: u64 = 50_000_000;
 
 pub struct Sink<'a, L, C, B, const ON: bool> {
@@ -28,8 +28,8 @@ impl<'a, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, L, C, B, ON> {
         Self { link, clock, setting, take_timeout_ns: TAKE_TIMEOUT_NS, ledger, told: None }
     }
 
-    /// Takes messages until all that the leader has sent have come, or no more do; calls `listening` once no message can
-    /// get lost.
+    /// Takes messages until all that the leader has sent have come, or no more come. Calls `listening` once no message
+    /// can get lost.
     /// Fails if the transport fails.
     pub fn receive(&mut self, listening: impl FnOnce()) -> Result<Arrived, Failure> {
         if self.setting.wait == Wait::Callback {
@@ -45,7 +45,7 @@ impl<'a, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, L, C, B, ON> {
         Ok(self.ledger.counts())
     }
 
-    /// Takes the next message; true if there is none, and no more are waited for.
+    /// Takes the next message. True if there is none and the stream is over.
     #[inline(always)]
     pub fn step(&mut self) -> Result<bool, Failure> {
         let Some(message) = self.link.take(self.take_timeout_ns.min(self.setting.loss_timeout_ns))? else {
@@ -73,13 +73,13 @@ impl<'a, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, L, C, B, ON> {
                 if ends && let Some(arrived) = turns.with(|sink| sink.is_over().then(|| sink.ledger.counts())) {
                     return Ok(arrived);
                 }
-                // The leader's message of the end unparks this thread.
+                // The leader's end message unparks this thread.
                 std::thread::park_timeout(if ends { Duration::from_millis(1) } else { pause });
             }
         })
     }
 
-    /// True if nothing more will come, now that nothing is there.
+    /// True if the stream is over. Called when no message is waiting.
     #[inline(always)]
     fn is_over(&mut self) -> bool {
         if self.setting.shared.peer_gone.load(Relaxed) {
@@ -100,7 +100,7 @@ impl<'a, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, L, C, B, ON> {
     }
 }
 
-/// Takes the messages of several links in turns, by `poll`, until no more are waited for on any of them.
+/// Takes the messages of several links in turns, by `poll`, until all of their streams are over.
 #[inline(never)]
 pub fn take_turns<L: Link, C: Clock, B: Ledger, const ON: bool>(
     sinks: &mut [Sink<'_, L, C, B, ON>],

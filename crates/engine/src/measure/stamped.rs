@@ -1,4 +1,4 @@
-//! Link with a clock reading around each call, for passes that find where the time goes. No measurement uses it.
+//! Link with a clock reading around each call, for the passes that break down a latency. No measurement uses it.
 
 use super::notes::{ArrivalLog, NEVER};
 use super::stamps::Stamps;
@@ -9,7 +9,7 @@ use tripmeter_abi::{Link, Loan, Message, Result};
 /// Ticks at which one side handled a message; [`NEVER`] where it did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallStamps {
-    /// Start of getting a buffer for its message.
+    /// Start of the call that gets a buffer for its message.
     pub prepare: u64,
     /// Start of its send call.
     pub send: u64,
@@ -21,7 +21,7 @@ pub struct CallStamps {
     pub taken: u64,
 }
 
-/// Stamps of one side, for messages from one number on, in memory that was written before.
+/// Stamps of one side, for messages from number `first` on, in memory written once before (no page faults).
 pub struct StampLog<'m> {
     first: u64,
     prepare: &'m mut [u64],
@@ -35,7 +35,7 @@ pub struct StampLog<'m> {
 pub const STAMPS: usize = 5;
 
 impl<'m> StampLog<'m> {
-    /// Stamps of messages from number `first` on, in these logs; `None` unless there are [`STAMPS`].
+    /// Stamps of messages from number `first` on, kept in `logs`; `None` unless there are [`STAMPS`] logs.
     pub fn new(first: u64, logs: Vec<ArrivalLog<'m>>) -> Option<Self> {
         let logs: [ArrivalLog<'m>; STAMPS] = logs.try_into().ok()?;
         let [prepare, send, sent, take, taken] = logs.map(|log| log.ticks);
@@ -65,7 +65,7 @@ impl<'m> StampLog<'m> {
         }
     }
 
-    /// Takes the memory of [`CallStamps::taken`] away, for messages that come outside of a receive call.
+    /// Moves the log of [`CallStamps::taken`] out, for messages that come outside of a receive call.
     pub fn called_back_log<C>(&mut self, clock: C) -> CallbackStamps<'m, C> {
         CallbackStamps { clock, first: self.first, taken: std::mem::take(&mut self.taken) }
     }

@@ -1,7 +1,7 @@
 //! Arrivals at the follower: with the leader's stamps they give one-way latency.
 //!
-//! On one machine both sides read one clock. The leader's stamps need no message: a trip begins where the one before ended,
-//! so they follow from its samples.
+//! On one machine both sides read one clock. The leader sends no time stamps: each trip begins where the previous one
+//! ended, so its samples give the send times.
 
 use super::notes::{ArrivalLog, NEVER};
 use crate::clock::Clock;
@@ -11,7 +11,7 @@ pub trait Stamps {
     /// True if an answer names its request to the transport, as under `call`.
     const REPLIES: bool = false;
 
-    /// Point in time, if it is kept.
+    /// Type of a time stamp; `()` if none is kept.
     type At: Copy;
 
     /// Reads the clock, before anything is done with a message.
@@ -20,7 +20,7 @@ pub trait Stamps {
     /// Notes that the message with this number came at `at`, with an intact header.
     fn arrived(&mut self, sequence: u64, at: Self::At);
 
-    /// Index of the follower, which its answers carry if there are several.
+    /// Index that the follower puts into its answers; `None` if it is the only follower.
     #[inline(always)]
     fn follower(&self) -> Option<u32> {
         None
@@ -63,7 +63,7 @@ impl Stamps for NoStamps {
     fn arrived(&mut self, _: u64, (): ()) {}
 }
 
-/// Stamps where answers name their requests, under `call`.
+/// Stamps of a follower whose answers name their requests, under `call`.
 pub struct Requests<S>(pub S);
 
 impl<S: Stamps> Stamps for Requests<S> {
@@ -92,7 +92,7 @@ pub struct Kept<'a, C> {
 impl<C: Clock> Stamps for Kept<'_, C> {
     type At = u64;
 
-    /// Reads the clock before the log: the leader has filled that, so a cache miss would be in the latency.
+    /// Reads the clock before the log is touched, so that a cache miss there is not part of the latency.
     #[inline(always)]
     fn stamp(&self) -> u64 {
         self.clock.now()
@@ -109,12 +109,12 @@ impl<C: Clock> Stamps for Kept<'_, C> {
     }
 }
 
-/// Trips without a pause, each with an answer.
+/// Consecutive trips without a pause, each with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TripRow {
     /// Index of its first sample, from 0.
     pub first_sample: usize,
-    /// Number of that sample's message.
+    /// Sequence number of that sample's message.
     pub sequence: u64,
     /// Tick at which that message was sent.
     pub began: u64,
@@ -123,13 +123,13 @@ pub struct TripRow {
 /// One-way latency of a sample whose arrival was not noted.
 pub const MISSING: i64 = i64::MAX;
 
-/// Ticks from sending to arrival. An earlier arrival gives `None` with one clock, and a negative value with `two_clocks`.
+/// Ticks from sending to arrival. If that is negative, `None` with one clock, and the value with `two_clocks`.
 pub fn latency(sent: u64, arrived: u64, two_clocks: bool) -> Option<i64> {
     let ticks = arrived.wrapping_sub(sent) as i64;
     (ticks >= 0 || two_clocks).then_some(ticks)
 }
 
-/// One-way latency of each sample in ticks, or [`MISSING`]. `trips` has the ticks of the round trips, and `arrived` the
+/// One-way latency of each sample in ticks, or [`MISSING`]. `trips` has the ticks of the round trips. `arrived` has the
 /// arrival ticks of messages from number `first` on, or [`NEVER`]. [`latency`] handles arrivals before the sending.
 pub fn one_way(rows: &[TripRow], trips: &[u64], first: u64, arrived: &[u64], two_clocks: bool) -> Vec<i64> {
     let mut latencies = Vec::with_capacity(trips.len());
@@ -157,7 +157,7 @@ pub fn ends<'a>(rows: &'a [TripRow], trips: &'a [u64]) -> impl Iterator<Item = (
     })
 }
 
-/// Latency of each sample to the last follower; [`MISSING`] if that of any follower is missing.
+/// Latency of each sample at the follower that received it last; [`MISSING`] if any follower has none.
 pub fn last(each: &[Vec<i64>]) -> Vec<i64> {
     let count = each.iter().map(Vec::len).min().unwrap_or(0);
     (0..count).map(|index| each.iter().map(|latencies| latencies[index]).max().unwrap_or(MISSING)).collect()

@@ -34,7 +34,7 @@ impl Spacing for Unspaced {
     }
 }
 
-/// Spacing at whole multiples of a period since the first burst, whatever was late.
+/// Spacing at whole multiples of a period after the first burst, even if earlier bursts were late.
 pub struct Even {
     period: f64,
     count: u64,
@@ -67,12 +67,12 @@ impl Spacing for Even {
     }
 }
 
-/// Spacing of a period after the start of the last burst, so that lateness is not made up for. A burst of many messages
-/// goes out in parts, with clock readings between: it ends at a deadline, and goes on after one.
+/// Spacing of a period after the start of the previous burst, so that a late burst delays all later ones. A large burst
+/// is sent in parts, with clock readings between them: a deadline can interrupt it, and a later run continues it.
 pub struct Paused {
-    /// In ticks.
+    /// Ticks from the start of one burst to the start of the next.
     period: u64,
-    /// Messages of a burst.
+    /// Messages per burst.
     size: u64,
     part: u64,
     /// Messages of the burst that are still to be sent.
@@ -82,7 +82,7 @@ pub struct Paused {
 }
 
 impl Paused {
-    /// Bursts of `size` messages in parts of `part`, and ticks from the start of one to the start of the next.
+    /// Bursts of `size` messages, sent in parts of `part`, with `period` ticks from start to start.
     pub fn new(size: u64, part: u64, period: u64) -> Self {
         Self { period, size, part, left: size, begun: 0 }
     }
@@ -114,7 +114,7 @@ pub struct Extent {
     pub burst: u64,
     /// Number of the last message.
     pub last: u64,
-    /// In ticks.
+    /// Tick at which sending ends.
     pub deadline: u64,
 }
 
@@ -129,7 +129,7 @@ pub struct StreamSender<'a, L, C, const ON: bool> {
     pub shared: &'a Shared,
     /// Longest time that a full transport may delay a message.
     pub timeout_ns: u64,
-    /// Shortest pause that is slept through, but for its end, in ticks.
+    /// Shortest pause, in ticks, during which the sender sleeps instead of spinning.
     pub nap: u64,
     pub ticks_per_ns: f64,
     pub refused: u64,
@@ -140,11 +140,11 @@ pub struct StreamSender<'a, L, C, const ON: bool> {
     silent: u32,
 }
 
-/// Time left at the end of a nap, as a sleep takes longer than asked for.
+/// Time before the next burst that is not slept, as a sleep may take longer than requested.
 const WAKING_NS: f64 = 100_000.0;
 
 impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
-    /// Sender of messages of `length` bytes, numbered from `sequence + 1` on, with nothing behind their headers.
+    /// Sender of messages of `length` bytes, numbered from `sequence + 1` on. It writes nothing behind their headers.
     pub fn new(link: Tap<'a, L, ON>, clock: C, shared: &'a Shared, length: usize, sequence: u64) -> Self {
         let (touch, timeout_ns, nap, ticks_per_ns) = (TouchLimit::NONE, 1_000_000_000, u64::MAX, 1.0);
         let (refused, due, ended, silent) = (0, 0, 0, 0);
@@ -166,9 +166,9 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
         }
     }
 
-    /// Sends bursts until message `extent.last` is out, the deadline has passed, or the user has asked to stop. May be called
-    /// again to go on.
-    /// Fails if the transport fails, a follower has gone, or it has taken no message for [`super::MOST_SILENT`] time-outs.
+    /// Sends bursts until message `extent.last` is sent, the deadline has passed, or the user has asked to stop. Can be
+    /// called again, to continue.
+    /// Fails if the transport fails or was full for [`super::MOST_SILENT`] time-outs, or a follower has gone.
     pub fn run<S: Spacing>(&mut self, spacing: &mut S, extent: Extent) -> Result<LoopEnd, Failure> {
         self.run_timed::<S, NoTimes>(spacing, extent, &mut NoTimes)
     }

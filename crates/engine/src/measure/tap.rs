@@ -2,7 +2,7 @@ use crate::message;
 use crate::proof::Observer;
 use tripmeter_abi::{Link, Loan, Message, Result};
 
-/// Link that shows its messages to an observer or, in measurements, to nobody at no cost.
+/// Link that shows its messages to an observer. It is off in measurements, where it costs nothing.
 pub struct Tap<'a, L, const ON: bool> {
     link: &'a mut L,
     observer: Option<&'a mut Observer>,
@@ -22,7 +22,7 @@ impl<'a, L: Link> Tap<'a, L, true> {
 }
 
 impl<L: Link, const ON: bool> Tap<'_, L, ON> {
-    /// Notes a message that came other than by [`Link::take`].
+    /// Shows a received message to the observer; [`Link::take`] does so by itself.
     #[inline(always)]
     pub fn seen(&mut self, message: &Message) {
         if ON

@@ -4,7 +4,7 @@ use crate::numbers::Gaps;
 use tripmeter_abi::Message;
 use tripmeter_model::manifest::Counts;
 
-/// Accounting of every message from one follower. Anything but the next answer is handled off the fast path.
+/// Accounting of every message from one follower. Anything but the expected answer is handled off the fast path.
 #[derive(Debug, Default)]
 pub struct Tracker {
     /// Counts so far, except `sent` and `received`, which the loop knows.
@@ -62,7 +62,7 @@ impl Answers for Tracker {
 }
 
 impl Tracker {
-    /// Tracker of a cell: messages up to `sequence` belong to an earlier one, and count as late.
+    /// Tracker of a cell. Messages up to `sequence` belong to an earlier cell, and count as late.
     pub fn after(sequence: u64) -> Self {
         Self { earlier: sequence, given_up: Gaps::with_room(), ..Self::default() }
     }
@@ -79,20 +79,20 @@ impl Tracker {
         self.answered == sequence
     }
 
-    /// Accounts for a message that is not the intact answer to `awaited`. True if it is its damaged answer, which ends the
-    /// trip.
+    /// Accounts for a message that is not the intact answer to `awaited`. True if it is the damaged answer, which ends
+    /// the trip.
     #[cold]
     fn stray(&mut self, message: &Message, awaited: u64, touch: TouchLimit) -> bool {
         let header = message::header(message);
         let Some((header, kind)) = header.and_then(|header| Some((header, header.intact(message.length)?))) else {
-            // Whose answer it was is unknown; with one message in flight it is that one's.
+            // An unreadable answer is attributed to the only message in flight.
             self.counts.damaged += 1;
             return true;
         };
         self.readable(message, (header.sequence, kind), awaited, touch)
     }
 
-    /// Accounts for such a message with an intact header.
+    /// Accounts for a message that is not the expected answer, but has an intact header.
     pub(super) fn readable(
         &mut self,
         message: &Message,

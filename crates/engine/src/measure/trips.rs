@@ -1,4 +1,4 @@
-//! Leader's loop under `ping`, by `poll` or `block`; calls of `call` are trips too.
+//! Leader's loop under `ping`, with wait `poll` or `block`. Pattern `call` uses its trips too.
 
 use super::answers::{Answers, TripStep};
 use super::setting::LoopSetting;
@@ -14,9 +14,9 @@ pub struct Trips<'a, L, C, A, const ON: bool> {
     pub clock: C,
     pub setting: LoopSetting<'a>,
     pub loss_timeout_ticks: u64,
-    /// Mask of receive tries without a message: one whose number has none of these bits leads to a clock reading.
+    /// Mask: a receive attempt without a message reads the clock if its number has none of these bits.
     pub idle_mask: u32,
-    /// Moved in for a batch: behind a pointer it would cost loads more in the measured window.
+    /// Moved into the loop for a batch: a pointer would cost more loads in the measured window.
     pub state: TripState<A>,
 }
 
@@ -26,7 +26,7 @@ pub struct TripState<A> {
     pub length: usize,
     pub sequence: u64,
     pub answers: A,
-    /// Rows of the latest [`Trips::run`]: one from its start, and one after each unanswered message.
+    /// Rows of the latest [`Trips::run`]: one from its start, and one after each unanswered or damaged message.
     pub rows: Vec<TripRow>,
     damaged: Damaged,
 }
@@ -41,7 +41,7 @@ struct Damaged {
 /// Samples stored, and the reason why no more were.
 pub type StoredSamples = (usize, Result<LoopEnd, Failure>);
 
-/// Receive tries between two clock readings under `poll`; a reading costs as much as a few tries.
+/// Mask for a clock reading every 1024 receive attempts under `poll`; a reading costs as much as a few attempts.
 const POLL_IDLE_MASK: u32 = 0x3ff;
 
 pub(super) enum Trip {
@@ -52,7 +52,7 @@ pub(super) enum Trip {
 }
 
 impl<A: Answers> TripState<A> {
-    /// Round trips of `length` bytes with none made; the latest message so far has number `sequence`.
+    /// State before the first trip, for messages of `length` bytes; `sequence` is the latest number used so far.
     pub fn begin(mut answers: A, sequence: u64, length: usize) -> Self {
         answers.begin(sequence);
         Self { length, sequence, answers, rows: Vec::new(), damaged: Damaged::default() }
@@ -66,7 +66,7 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
         Self { link, clock, setting, loss_timeout_ticks, idle_mask, state }
     }
 
-    /// Begins a row of samples with the next message. Returns the tick at which that is sent.
+    /// Begins a row of samples with the next message. Returns the tick at which that message is sent.
     #[cold]
     pub(super) fn begin_row(&mut self, first_sample: usize) -> u64 {
         self.state.rows.push(TripRow { first_sample, sequence: self.state.sequence + 1, began: 0 });
@@ -79,8 +79,8 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
 
     /// Makes round trips and stores the ticks of each, until `samples` is full or the clock passes `deadline`.
     ///
-    /// Returns the number of samples, and the end. It fails if the transport fails, the other side has gone, or
-    /// [`MOST_SILENT`] messages in a row got no answer.
+    /// Returns the number of samples, and the reason for the end. It fails if the transport fails, the other side has
+    /// gone, or [`MOST_SILENT`] messages in a row got no answer.
     #[inline(never)]
     pub fn run(&mut self, samples: &mut [u64], deadline: u64) -> StoredSamples {
         let mut stored = 0;
@@ -206,7 +206,7 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
         Err(Failure::Silent { follower, count, timeout_ms })
     }
 
-    /// Takes duplicates and answers that were given up, until none has come for 2 ms, or for the loss time-out at most.
+    /// Takes duplicates and late answers until none has come for 2 ms, but at most for the loss time-out.
     pub fn drain(&mut self) -> Result<(), Failure> {
         const QUIET_NS: u64 = 2_000_000;
         let begin = crate::clock::monotonic_ns();

@@ -1,4 +1,4 @@
-//! Calls under pattern `call`, and timed round trips, which are calls of one client.
+//! Workloads of pattern `call`, and of round trips at a rate, in bursts or from several clients.
 
 use super::defaults::DEFAULT_LOSS_TIMEOUT_S;
 use super::error::Problem;
@@ -14,7 +14,7 @@ pub(super) const MOST_CLIENTS: u32 = 256;
 /// AimRT's benchmark of its RPC back ends.
 const DEFAULT_TIMEOUT_NS: u64 = 3_000_000_000;
 
-/// Splits settings by the numbers of clients: each number has its own processes.
+/// Splits settings by the numbers of clients, as each number runs in processes of its own.
 pub(super) fn each(common: &Common) -> Result<Vec<Common>, Problem> {
     let Some(clients) = &common.clients else { return Ok(vec![common.clone()]) };
     let numbers = list(clients, number)?;
@@ -61,8 +61,8 @@ pub(super) fn pace(common: &Common) -> Option<&'static str> {
     given.filter(|(_, text)| text.is_some()).map(|(flag, _)| flag).next()
 }
 
-/// Workload of round trips: a closed loop; at a rate, in bursts or of a number of clients calls, with the loss timeout of
-/// round trips.
+/// Workload of round trips: a closed loop by default. At a rate, in bursts or with a number of clients, it consists of
+/// calls, but has the loss timeout of round trips.
 pub(super) fn round_trips(common: &Common, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
     let is_timed = pace(common).is_some();
     if !is_timed && common.clients.is_none() {

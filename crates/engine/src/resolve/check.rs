@@ -1,4 +1,4 @@
-//! Limits of a plan, whether from an experiment or from the manifest of a results folder.
+//! Checks a plan against its limits, whether it comes from an experiment or from the manifest of a results folder.
 
 use super::defaults::MOST_ATTEMPTS;
 use super::error::{PlanError, Problem};
@@ -16,13 +16,13 @@ use tripmeter_model::workload::{Recorded, Workload};
 const MOST_SAMPLES: u64 = 1_000_000_000_000;
 /// Largest number of raw samples over all links and followers.
 const MOST_RAW_SAMPLES: u64 = 100_000_000;
-/// Largest number of followers of a saturating stream that record arrivals: each needs about 25 MB of memory.
+/// Largest number of followers of a saturating stream that record arrivals. Each needs about 25 MB of memory.
 const MOST_TIMED: u32 = 16;
 
 #[derive(Debug, Error)]
 #[error("the key '{field}': {problem}")]
 pub struct OutOfBounds {
-    /// Path in the manifest: `plan.sub_experiments[0].workload.followers`.
+    /// Path in the manifest, such as `plan.sub_experiments[0].workload.followers`.
     pub field: String,
     pub problem: Box<Problem>,
     sub: Option<usize>,
@@ -152,8 +152,8 @@ fn workload_of(plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)
     }
 }
 
-/// Checks the number of rounds, and of rounds that keep samples. Commands that change the rounds of a plan call it
-/// again.
+/// Checks the number of rounds, and the number of rounds that keep samples. Commands that change the rounds of a plan
+/// call it again.
 pub fn check_rounds(plan: &Plan) -> Result<(), PlanError> {
     rounds(plan).map_err(|(_, problem)| PlanError::anywhere(problem))
 }
@@ -185,7 +185,7 @@ fn recording(recording: &Recording) -> Result<(), Problem> {
     }
 }
 
-/// Checks that numbers of samples for large payloads have a number of samples to replace.
+/// Checks that `samples_above` is given only if the workload has a number of samples to replace.
 pub(super) fn samples_above(are_given: bool, workload: &Workload) -> Result<(), Problem> {
     if are_given && workload.is_saturating() { Err(Problem::NoSamplesAbove) } else { Ok(()) }
 }
@@ -212,7 +212,7 @@ pub(super) fn samples(
     })
 }
 
-/// Checks the number of followers. Latencies to several that answer need arrivals, and so raw samples.
+/// Checks the number of followers. Round trips to several followers need arrivals, and so raw samples.
 pub(super) fn followers(facts: &PatternFacts, workload: &Workload, raw: Raw) -> Result<(), Problem> {
     let most = facts.most_followers;
     match workload.followers() {
@@ -230,7 +230,7 @@ pub(super) fn followers(facts: &PatternFacts, workload: &Workload, raw: Raw) -> 
     }
 }
 
-/// Checks that arrivals can be recorded, if one-way latencies are asked for.
+/// Checks that arrivals can be recorded, if one-way latencies are requested.
 pub(super) fn one_way(is_asked: bool, workload: &Workload, raw: Raw) -> Result<(), Problem> {
     let streams = workload.links().saturating_mul(workload.followers());
     if is_asked && workload.is_saturating() && streams > MOST_TIMED {
@@ -239,7 +239,7 @@ pub(super) fn one_way(is_asked: bool, workload: &Workload, raw: Raw) -> Result<(
     if is_asked && workload.is_publication() {
         return Err(Problem::OneWayAlready);
     }
-    // Arrivals of calls are joined by batches, and a stream samples its messages.
+    // Calls and streams do not need raw samples: calls join arrivals by batches, and streams sample their messages.
     if is_asked && workload.is_round_trips() && raw.is_none() {
         return Err(Problem::OneWayWithoutRaw);
     }

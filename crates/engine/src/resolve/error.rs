@@ -24,7 +24,7 @@ impl PlanError {
         Self { place: String::new(), problem }
     }
 
-    /// Problem of one transport, named as written unless the problem names it.
+    /// Problem with one transport. Its name as written is added, unless the message has it already.
     pub(super) fn at(transport: &str, problem: Problem) -> Self {
         match problem {
             Problem::Registry(ref error) if !matches!(error, RegistryError::Refused(_)) => Self::anywhere(problem),
@@ -65,11 +65,11 @@ pub enum Problem {
     For(f64),
     #[error("--rounds and --for exclude each other; leave one of them out")]
     RoundsAndFor,
-    #[error("samples of 0 rounds are none; keep 1 or more (--keep-samples), or use --raw none")]
+    #[error("--keep-samples 0 keeps no samples; keep 1 or more, or use --raw none")]
     KeepNoSamples,
     #[error(
-        "keeping samples of some rounds makes no sense, as there is one round; use more (--rounds, --for), or \
-         leave --keep-samples out"
+        "--keep-samples needs several rounds, but there is one round; use more (--rounds, --for), or leave \
+         --keep-samples out"
     )]
     KeepSamplesOfOne,
     #[error("there are no samples to keep, as --raw none writes none; leave --keep-samples or --raw none out")]
@@ -177,7 +177,7 @@ pub enum Problem {
     UnknownSetting { setting: String, known: String, hint: String },
     #[error("setting '{setting}': {why}; let the plugin read it from a file or the environment")]
     SecretSetting { setting: String, why: String },
-    #[error("none of the transports has a setting '{0}'; `tripmeter list` lists what they have")]
+    #[error("none of the transports has a setting '{0}'; `tripmeter list` lists their settings")]
     UnusedSetting(String),
     #[error("'{flag}' belongs to {}, not to '{pattern}'; set {}, or leave it out", patterns(having), one_of(having))]
     FlagOf { flag: &'static str, pattern: Pattern, having: Vec<Pattern> },
@@ -205,7 +205,7 @@ pub enum Problem {
     )]
     PaceOfBench(&'static str),
     #[error(
-        "round trips at a rate, in bursts or of several clients have one follower, but {0} were requested; leave out \
+        "round trips at a rate, in bursts or with several clients have one follower, but {0} were requested; leave out \
          --followers, or --rate, --demand and --clients"
     )]
     FollowersAtRate(u32),
@@ -221,8 +221,8 @@ pub enum Problem {
     #[error("it allows one publisher per topic, but {publishers} were requested; use one of {can}, or --publishers 1")]
     OnePublisher { publishers: u32, can: String },
     #[error(
-        "{played}: the pattern is 'publish' or 'call', a topic of each publisher or client, not '{pattern}'; choose one of \
-         these"
+        "{played}: the pattern must be 'publish' or 'call', with a topic for each publisher or client, not \
+         '{pattern}'; choose one of these"
     )]
     RecordingPattern { played: Played, pattern: Pattern },
     #[error(
@@ -234,11 +234,11 @@ pub enum Problem {
     RecordingSays { what: &'static str, played: Played, why: &'static str },
     #[error("a recording and {played} exclude each other; leave one of them out", played = Played::Topics)]
     RecordingAndTopics,
-    #[error("{0} topics are named, more than {MOST_TOPICS}, as each needs a thread on both sides (--topic)")]
+    #[error("{0} topics exceed the limit of {MOST_TOPICS}, as each needs a thread on both sides (--topic)")]
     NamedTopics(usize),
     #[error(
-        "a topic's name '{name}' has {bytes} bytes, and a name has 1 to {MOST_SAID_BYTES} bytes and no control characters \
-         (--topic NAME:SIZE:RATE)"
+        "the topic name '{name}' has {bytes} bytes; a name must have 1 to {MOST_SAID_BYTES} bytes and no control \
+         characters (--topic NAME:SIZE:RATE)"
     )]
     TopicName { name: String, bytes: usize },
     #[error("topic '{0}' is named twice; give each topic its own name (--topic NAME:SIZE:RATE)")]
@@ -255,9 +255,7 @@ pub enum Problem {
          (--duration), or lower the rates"
     )]
     MessagesOfTopics { messages: u64, seconds: f64 },
-    #[error(
-        "a sub-experiment has a duration_s of its own, {0} s, and topics have one for all; set that of the experiment"
-    )]
+    #[error("a sub-experiment has a duration_s of its own, {0} s, but all topics share one; set it for the experiment")]
     DurationOfTopics(f64),
     #[error(
         "topic '{topic}' has messages of {payload} bytes ({}), above the limit of {limit} bytes here{}; choose another \
@@ -265,7 +263,7 @@ pub enum Problem {
         display_size(*.payload), because(daemon.as_deref())
     )]
     RecordedOverLimit { topic: String, payload: u64, limit: u64, daemon: Option<String> },
-    #[error("the largest messages are {payload} bytes, on topic '{topic}' (of {topics}): {error}")]
+    #[error("the largest messages are {payload} bytes, on topic '{topic}' (one of {topics} topics): {error}")]
     RecordingRefused { topics: usize, topic: String, payload: u64, error: Box<RegistryError> },
     #[error("pattern 'publish' always measures one-way latency; leave 'one_way' out")]
     OneWayAlready,
@@ -332,7 +330,9 @@ pub enum Problem {
     Name(String),
     #[error("the name '{name}' is taken by '{other}'; give each its own with `name = \"...\"`")]
     NameTaken { name: String, other: String },
-    #[error("it matches {0} transports, which cannot share one name or title; leave these out, or name the variant")]
+    #[error(
+        "it matches {0} transports, which cannot share one name or title; leave name and title out, or name the variant"
+    )]
     NameForSeveral(usize),
     #[error("this sub-experiment is the same as number {0}; leave one out")]
     Repeated(usize),
@@ -342,7 +342,7 @@ pub enum Problem {
     NotTheRecording,
     #[error("{cpus} CPUs for {followers} followers; give one for each, or none")]
     CpusOfFollowers { cpus: usize, followers: u32 },
-    #[error("no experiment can ask for it")]
+    #[error("no experiment can set it")]
     NotAskedFor,
 }
 
@@ -373,7 +373,7 @@ impl Problem {
         }
     }
 
-    /// True if the cause is the transport or this machine, so that other transports may do what is asked.
+    /// True if the cause is the transport or this machine, so that the other transports can still be measured.
     pub(super) fn is_of_the_transport(&self) -> bool {
         match self {
             Problem::Registry(RegistryError::Refused(error)) => error.status != Status::Invalid,

@@ -1,4 +1,4 @@
-//! Offered loads under pattern `throughput` and of timed patterns.
+//! Offered loads of pattern `throughput`, and of patterns that send at due times.
 
 use super::error::Problem;
 use super::topology;
@@ -53,7 +53,7 @@ pub(super) fn workload(common: &Common) -> Result<Workload, Problem> {
     Ok(Workload { topology: Topology { topics, publishers, ..workload.topology }, ..workload })
 }
 
-/// Loads of each topic, publisher or client: rates, then bursts, or the default rate.
+/// Loads of each topic, publisher or client: rates, then bursts. The default rate is used if neither is given.
 pub(super) fn timed(common: &Common) -> Result<Vec<OfferedLoad>, Problem> {
     recovery_fits(common)?;
     let rate = |text: &str| {

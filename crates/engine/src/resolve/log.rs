@@ -9,7 +9,7 @@ use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::workload::Workload;
 use tripmeter_model::{Touch, payload::display_size};
 
-/// Largest prefix of a line, with its line break, in bytes: more than any logger writes.
+/// Upper bound, in bytes, of what a logger adds to a line: its prefix and the line break.
 const MOST_ADDED: u64 = 128;
 
 pub(super) fn lines(common: &Common) -> Result<Workload, Problem> {
@@ -21,8 +21,8 @@ pub(super) fn lines(common: &Common) -> Result<Workload, Problem> {
     given.iter().find(|(_, is_given)| *is_given).map_or(Ok(Workload::lines()), |(flag, _)| Err(Problem::NotInLog(flag)))
 }
 
-/// Checks the target of the lines, and that those of one payload fit into the scratch folder. They are removed before
-/// the next payload.
+/// Checks the target of the lines, and that the lines of one payload fit into the scratch folder. They are removed
+/// before the next payload.
 pub(super) fn check_lines(variant: &Variant, sub: &SubExperiment, scratch: &Path) -> Result<(), Problem> {
     match variant.path {
         _ if !sub.workload.is_log() => return Ok(()),
@@ -50,7 +50,7 @@ fn room(needed: u64, free: u64, limit: Option<u64>, folder: String) -> Result<()
     Ok(())
 }
 
-/// Bytes for people: whole MB, or small numbers as they are.
+/// Size as text, such as `900 MB`; sizes below 1 MB are in bytes.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{} bytes", display_size(bytes)),

@@ -1,4 +1,4 @@
-//! Facts of this machine for planning.
+//! Properties of this machine that planning needs.
 
 use super::error::Problem;
 use super::error::listed;
@@ -33,7 +33,7 @@ impl Machine {
         Ok(Self { cpus, has_program })
     }
 
-    /// CPUs of leader and follower: those asked for, else two of different cores, else any two, else one.
+    /// CPUs of leader and follower: the requested ones, else two of different cores, else any two, else a shared one.
     pub fn place(&self, leader: Option<usize>, follower: Option<usize>) -> Result<(usize, usize), Problem> {
         for (role, cpu) in [("leader", leader), ("follower", follower)] {
             if let Some(cpu) = cpu.filter(|cpu| !self.cpus.iter().any(|one| one.number == *cpu)) {
@@ -64,8 +64,8 @@ impl Machine {
         }
     }
 
-    /// CPUs of several followers: `asked` for all, else any but the leader's, those of other cores first. They are
-    /// repeated if there are too few.
+    /// CPUs of several followers: `asked` for all, else any CPU but the leader's, other cores first. CPUs are repeated
+    /// if there are too few.
     pub fn spread(&self, leader: usize, asked: Option<usize>, followers: u32) -> Vec<usize> {
         let others = || self.cpus.iter().filter(|other| other.number != leader);
         let (apart, siblings): (Vec<_>, Vec<_>) = others().partition(|other| !other.core.contains(&leader));
@@ -76,7 +76,7 @@ impl Machine {
         free.into_iter().cycle().map(|cpu| asked.unwrap_or(cpu)).take(followers as usize).collect()
     }
 
-    /// CPU of another core, else any other, else the same.
+    /// CPU of another core, else any other CPU, else the same one.
     fn apart_from(&self, cpu: usize) -> usize {
         let others = || self.cpus.iter().filter(|other| other.number != cpu);
         let other = others().find(|other| !other.core.contains(&cpu)).or_else(|| others().next());

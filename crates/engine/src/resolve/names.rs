@@ -15,7 +15,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Problem> {
 /// Builds `system_variant[_key-value...]_wait[_touch][_pattern][_mode | _bursts][_topics-n | _publishers-n |
 /// _recording | _topics][_clients-n][_followers-n][_sched][_background]`.
 ///
-/// Between hosts no message uses the loopback, and a variant of that name is left out.
+/// Between hosts no message uses the loopback, so a variant named `loopback` is left out of the name.
 pub(super) fn default_name(sub_experiment: &SubExperiment, plan: &Plan) -> String {
     let transport = &sub_experiment.transport;
     let mut name = transport.system.clone();
@@ -33,7 +33,7 @@ pub(super) fn default_name(sub_experiment: &SubExperiment, plan: &Plan) -> Strin
     if !are_round_trips {
         name += &format!("_{}", sub_experiment.pattern);
     }
-    // Another loop than that of round trips without a number of clients.
+    // A call loop of one client, unlike the loop of round trips without `--clients`.
     let is_of_one_client = are_round_trips && workload.is_call() && workload.is_closed();
     if workload.is_timed() && workload.has_bursts() {
         name += "_bursts";
@@ -44,7 +44,7 @@ pub(super) fn default_name(sub_experiment: &SubExperiment, plan: &Plan) -> Strin
         name += if recording.has_file() { "_recording" } else { "_topics" };
     }
     for axis in Axis::ALL {
-        // A recording has its own topics or clients.
+        // The name does not have the number of a recording's topics or clients.
         let is_said = axis != Axis::Followers && plan.recording.is_some();
         let number = axis.number(&workload.topology);
         if !is_said && (number > 1 || (axis == Axis::Clients && is_of_one_client)) {

@@ -1,4 +1,4 @@
-//! Plan in progress: sub-experiments, and transports that are left out.
+//! Plan under construction: sub-experiments, and transports that are left out.
 
 use super::error::{AtTransport, PlanError, Problem};
 use super::machine::Machine;
@@ -9,7 +9,7 @@ use tripmeter_abi::{Description, Variant};
 use tripmeter_model::exit;
 use tripmeter_model::plan::{Plan, SubExperiment};
 
-/// Transport that was asked for, before its checks.
+/// Requested transport, before its checks.
 pub(super) struct Candidate<'a> {
     pub entry: &'a Entry,
     pub description: &'a Description,
@@ -29,20 +29,20 @@ pub(super) struct Planner<'a> {
     pub settings: &'a BTreeMap<String, String>,
     pub follower_cpu: Option<usize>,
     pub timeout_ns: Option<u64>,
-    /// Names of `settings` that some transport has.
+    /// Names of `settings` that at least one of the transports has.
     pub used: BTreeSet<String>,
     pub plan: &'a mut Plan,
     pub made: Vec<ResolvedSubExperiment>,
-    /// Indices in `made`, by transport and payloads: there may be thousands.
+    /// Indices in `made`, by transport and payloads. The map keeps planning fast with thousands of sub-experiments.
     pub places: HashMap<(String, Vec<u64>), Vec<usize>>,
-    /// Errors of transports that were asked for by name, and are left out.
+    /// Errors of transports that were requested by name, and are left out.
     pub refused: Vec<PlanError>,
     /// True if the settings of a requested system are unknown, as it is not installed.
     pub is_any_unknown: bool,
 }
 
 impl Planner<'_> {
-    /// Error if everything was left out; for a single transport by name, its own error.
+    /// Error if everything was left out. For a single transport requested by name, it is that transport's own error.
     pub fn nothing_left(&mut self) -> PlanError {
         let not_installed = self.plan.not_installed();
         let lines: Vec<String> = self.plan.left_out.drain(..).chain(not_installed).collect();
@@ -57,14 +57,14 @@ impl Planner<'_> {
         PlanError::anywhere(Problem::NothingLeft { lines, code })
     }
 
-    /// Leaves out a transport that cannot run here or cannot do what is asked, and names it in [`Plan::missing`] if
-    /// it was asked for by name. Refuses the experiment if no transport could.
+    /// Leaves out a transport that cannot run here or does not support the request. If it was requested by name,
+    /// [`Plan::missing`] lists it. Refuses the experiment if no transport could support it.
     pub fn leave_out(&mut self, transport: &str, problem: Problem, by_name: bool) -> Result<(), PlanError> {
         if by_name && !problem.is_of_the_transport() {
             return Err(problem).at(transport);
         }
         let problem = match problem {
-            // Transports that can are listed only once.
+            // The alternatives are listed only once.
             Problem::OneHost { path, can: Some(can) } if self.plan.left_out.iter().any(|line| line.contains(&can)) => {
                 Problem::OneHost { path, can: None }
             }

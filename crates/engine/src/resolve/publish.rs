@@ -1,4 +1,4 @@
-//! Messages under pattern `publish`.
+//! Workloads of pattern `publish`, and of recordings.
 
 use super::call::MOST_CLIENTS;
 use super::error::Problem;
@@ -14,12 +14,10 @@ pub(super) fn workload(common: &Common) -> Result<Workload, Problem> {
     Ok(Workload::publications(load::timed(common)?, topics, publishers))
 }
 
-/// Default warm-up messages of each topic before a recording.
+/// Default number of warm-up messages of each topic before a recording.
 const RECORDING_WARMUP: u64 = 3;
 
-/// Checks that no setting conflicts with a recording, which fixes messages and times.
-///
-/// Returns the pattern that plays it.
+/// Checks that no setting conflicts with a recording, which fixes messages and times. Returns its pattern.
 pub fn fits_recording(common: &Common, played: Played) -> Result<Pattern, Problem> {
     let pattern = common.pattern.unwrap_or(Pattern::Publish);
     if !facts(pattern).has_load(LoadKind::Recorded) {

@@ -8,15 +8,14 @@ use tripmeter_model::interference::Sched;
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_model::workload::Workload;
 
-/// Scheduling of a system's own threads in a measuring process. If they deliver messages, a polling loop of equal
-/// priority would keep them from running. A logger is opened and closed by the measuring thread, and inherits its
-/// scheduling.
+/// Scheduling of a system's own threads in a measuring process. Threads that deliver messages get a higher priority, as
+/// a polling loop of equal priority would block them. A logger's threads inherit it from the measuring thread.
 pub(crate) fn library_sched(sub: &SubExperiment, variant: &Variant) -> Sched {
     let is_first = variant.own_threads && !variant.same_process && !sub.workload.is_log();
     if is_first { sub.sched.above() } else { sub.sched }
 }
 
-/// Checks that this process may use the scheduling, and that polling loops leave a CPU to others.
+/// Checks that this process may use the scheduling, and that polling loops leave a CPU to other threads.
 pub(crate) fn check(plan: &Plan, sub: &SubExperiment, variant: &Variant) -> Result<(), Problem> {
     if sub.sched.is_other() {
         return Ok(());
@@ -30,8 +29,8 @@ pub(crate) fn check(plan: &Plan, sub: &SubExperiment, variant: &Variant) -> Resu
     leaves_cpus(sub.sched, loops, os::allowed_cpus().len(), plan.cpus.len(), os::real_time_limit_us())
 }
 
-/// Checks that each of `loops` has one of the `allowed` CPUs. If the kernel does not limit them (-1), one CPU must be
-/// left. `chosen` is the number of CPUs asked for, or 0.
+/// Checks that each of `loops` has one of the `allowed` CPUs. If the kernel sets no real-time limit (-1), one CPU must
+/// stay free. `chosen` is the number of requested CPUs, or 0.
 fn leaves_cpus(
     sched: Sched,
     loops: usize,
@@ -49,13 +48,13 @@ fn leaves_cpus(
     Ok(())
 }
 
-/// Refuses polling loops in real time that share a CPU: one would keep another from running for ever.
+/// Refuses polling loops in real time that share a CPU: one loop would keep the others from running forever.
 pub(super) fn takes_turns(plan: &Plan, sub: &SubExperiment) -> Result<(), Problem> {
     let (sched, workload) = (sub.sched, &sub.workload);
     if sched.is_other() || sub.wait != Wait::Poll {
         return Ok(());
     }
-    // All loops of a process run on its CPU, if it has one.
+    // All loops of a process run on its CPU, if it is bound to one.
     let mut loops = BTreeMap::from([(plan.leader_cpu, workload.polling_loops() as usize)]);
     let here = if plan.hosts.is_empty() { workload.followers() as usize } else { 0 };
     for index in 0..here {
@@ -73,7 +72,7 @@ pub(super) fn takes_turns(plan: &Plan, sub: &SubExperiment) -> Result<(), Proble
     Ok(())
 }
 
-/// Polling loops on this host. A polling follower has one for all links.
+/// Number of polling loops on this host. A polling follower has one loop for all links.
 fn loops_here(workload: &Workload, has_followers: bool) -> usize {
     workload.polling_loops() as usize + if has_followers { workload.followers() as usize } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! Sub-experiments before a transport is chosen.
+//! Settings of sub-experiments, before a transport is chosen.
 
 use super::error::Problem;
 use super::{call, check, publish, workload};
@@ -20,7 +20,7 @@ pub(super) struct PlannedTask {
     pub samples_above: Vec<SamplesAbove>,
     pub warmup: u64,
     pub one_way: bool,
-    /// True if a number of clients was given, be it 1.
+    /// True if a number of clients was given, even if it was 1.
     pub has_clients: bool,
     pub time_cap_ns: Option<u64>,
     pub wait: Option<Wait>,
@@ -30,8 +30,8 @@ pub(super) struct PlannedTask {
 }
 
 impl PlannedTask {
-    /// Tasks for each background load, and for each number of clients under `call`. `timeout_ns` is the one asked for. A
-    /// recording of the plan replaces the messages.
+    /// Tasks for each background load, and for each number of clients under `call`. `timeout_ns` is the requested loss
+    /// timeout. The messages of a recording in the plan replace those of the settings.
     pub fn each(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
         let loads = common.background.clone().unwrap_or_default();
         if let Some(twice) = (1..loads.len()).find(|index| loads[..*index].contains(&loads[*index])) {

@@ -91,7 +91,7 @@ fn planned(system: &str, variants: &[&str]) -> Planned {
     Planned { description, limit: 1 << 30, refusal: None }
 }
 
-/// Systems `shm`, `uds` with two variants, and `inside` within one process.
+/// Systems `shm`, `uds` with two variants, and `inside`, which works within one process.
 fn systems() -> Vec<Planned> {
     let mut inside = planned("inside", &["threads"]);
     inside.description.variants[0].same_process = true;
@@ -361,7 +361,7 @@ fn a_transport_missed_by_name_is_left_out_and_refused_alone() {
     assert_eq!(shares(&["uds", "iox"]).0, 69);
     let (code, text) = shares(&["uds"]);
     assert!(code == 64 && text.starts_with("transport 'uds': a payload of"), "{text}");
-    // The other transport has room.
+    // The other transport allows the payload.
     small[0].limit = 1 << 30;
     let plan = plan_of(&toml_for(&["shm", "uds"]), small).unwrap();
     assert_eq!((plan.missing.len(), names(&plan)), (1, vec!["shm_ring_poll"]));
@@ -391,7 +391,7 @@ fn a_mistake_is_refused_even_where_missing_ones_are_left_out() {
     }
 }
 
-/// The settings of a system that is not installed are unknown.
+/// The settings of a system are unknown if it is not installed.
 #[test]
 fn a_setting_of_a_missing_system_is_no_mistake() {
     let asked = |transports: &[&str]| plan(&format!("settings = {{ profile = 'x' }}\n{}", toml_for(transports)));
@@ -403,7 +403,7 @@ fn a_setting_of_a_missing_system_is_no_mistake() {
     assert!(unused.exit_code() == 64 && unused.to_string().contains("'profile'"), "{unused}");
 }
 
-/// Flags that one transport of a list cannot carry out: the others are measured.
+/// If a flag is not supported by one transport of a list, the others are still measured.
 #[test]
 fn what_a_transport_cannot_do_leaves_it_out_beside_others() {
     let mut systems = systems();
@@ -530,8 +530,8 @@ fn several_followers_are_planned_where_the_transport_reaches_them() {
     assert!(!text.contains("\"followers\"") && !text.contains("follower_cpus"), "{text}");
 }
 
-/// Whoever polls on the only CPU keeps those from running who bring messages of other hosts; and no name tells of a
-/// loopback between hosts.
+/// On the only CPU, a polling loop would block the threads that deliver messages from other hosts. Names of
+/// sub-experiments between hosts do not mention a loopback.
 #[test]
 fn between_hosts_nobody_polls_on_the_only_cpu() {
     for (cpus, wait) in [(&[3][..], Wait::Block), (&[3, 4], Wait::Poll)] {
@@ -547,7 +547,7 @@ fn between_hosts_nobody_polls_on_the_only_cpu() {
     }
 }
 
-/// Both ways of having both sides on one CPU.
+/// Both ways in which the two sides share a CPU.
 #[test]
 fn sides_that_share_a_cpu_do_not_poll_unless_asked_to() {
     let on = |cpus: &[usize], text: &str| {
@@ -570,7 +570,7 @@ fn sides_that_share_a_cpu_do_not_poll_unless_asked_to() {
             assert!(said.contains("scheduler time slices") && said.contains("--wait"), "{said}");
         }
     }
-    // Nobody is bound: loops that poll are counted.
+    // No loop is bound to a CPU, so polling loops are counted.
     let free = Plan { leader_cpu: None, follower_cpu: None, ..apart.clone() };
     let mut sub = free.sub_experiments[0].clone();
     let said = |plan: &Plan, sub: &SubExperiment| (plan.polls_on_shared_cpu(sub), plan.shared_cpus(sub));

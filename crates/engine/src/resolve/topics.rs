@@ -1,4 +1,4 @@
-//! Topics with a size and a rate each: a recording without a file.
+//! Topics with a size and a rate each. They make a recording without a file.
 
 use super::error::Problem;
 use super::load;
@@ -8,12 +8,12 @@ use tripmeter_model::experiment::{Experiment, WrittenTopic};
 use tripmeter_model::payload::parse_size;
 use tripmeter_model::recording::{MOST_MESSAGES, MOST_TOPICS, RecordedTopic, Recording};
 
-/// Seconds for which topics are published by default.
+/// Default time for which topics are published, in seconds.
 const DEFAULT_S: f64 = 10.0;
-/// Fewest messages of a topic: one alone has no rate.
+/// Fewest messages of a topic: a single message has no rate.
 const FEWEST: f64 = 2.0;
 
-/// The recording of the topics of an experiment, all of whose messages are due within its duration.
+/// Makes a recording of the topics of an experiment. All of its messages are due within the experiment's duration.
 pub fn of_topics(experiment: &Experiment) -> Result<Recording, Problem> {
     if experiment.written_recording.is_some() {
         return Err(Problem::RecordingAndTopics);
@@ -40,14 +40,14 @@ pub fn of_topics(experiment: &Experiment) -> Result<Recording, Problem> {
     }
 }
 
-/// A topic whose first message is due after this share of its period, as many messages as there are whole periods.
+/// Topic with one message in each whole period of `seconds`, the first after the share `phase` of a period.
 fn one(topic: &WrittenTopic, seconds: f64, phase: f64) -> Result<RecordedTopic, Problem> {
     let bytes = parse_size(&topic.size)?;
     let hz = load::timed_rate(
         topic.rate.trim(),
         "--topic NAME:SIZE:RATE takes a plain number of messages per second, from 0.001 to 1e6",
     )?;
-    // Decimals may have a product just below a whole number.
+    // The product of decimal numbers may be just below a whole number.
     let messages = (seconds * hz + 1e-6).floor();
     if messages < FEWEST {
         return Err(Problem::FewOfTopic { hz, seconds });
@@ -68,7 +68,7 @@ fn check_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), Probl
     })
 }
 
-/// Checks the recording of a plan, if it is of topics: its schedule is made of it again.
+/// Checks the recording of a plan, if it has topics instead of a file: remaking its schedule must give the same.
 pub(super) fn check(recording: &Recording) -> Result<(), Problem> {
     let topics = &recording.topics;
     check_names(topics.iter().map(|topic| topic.name.as_str()))?;

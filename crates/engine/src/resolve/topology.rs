@@ -3,7 +3,7 @@
 use super::error::Problem;
 use tripmeter_model::experiment::Common;
 
-/// Largest number of topics or publishers: each has a thread, a topic on both sides.
+/// Largest number of topics or publishers. Each publisher has a thread, each topic one on both sides.
 pub(super) const MOST_TOPICS: u32 = 4096;
 
 /// Numbers of topics and of publishers.
@@ -12,7 +12,7 @@ pub(super) fn streams(common: &Common) -> Result<(u32, u32), Problem> {
     check(topics, publishers).map(|()| (topics, publishers))
 }
 
-/// Refuses numbers out of range, and several of both.
+/// Refuses numbers out of range, and several topics with several publishers.
 pub(super) fn check(topics: u32, publishers: u32) -> Result<(), Problem> {
     if !(1..=MOST_TOPICS).contains(&topics) {
         return Err(Problem::Topics { topics, most: MOST_TOPICS });

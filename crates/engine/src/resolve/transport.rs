@@ -65,7 +65,7 @@ impl Planner<'_> {
             return Err(Problem::CpusOf(pattern));
         }
         let follower_cpus = self.cpus_of_followers(workload.followers());
-        // With one CPU, whoever polls also keeps those from running who bring messages of other hosts.
+        // On a single CPU, a polling loop would also block the threads that deliver messages from other hosts.
         let takes_turns = self.plan.shares_cpus(&follower_cpus) || self.machine.cpus.len() == 1;
         let wait = wait_of(variant, task.wait, takes_turns || facts.blocks || has_several)?;
         let mut sub_experiment = SubExperiment {
@@ -97,9 +97,9 @@ impl Planner<'_> {
         Ok(sub_experiment)
     }
 
-    /// CPUs of several followers; empty for a single one, which uses the plan's.
+    /// CPUs of several followers; empty for a single follower, which uses the plan's CPU.
     fn cpus_of_followers(&self, followers: u32) -> Vec<usize> {
-        // Other hosts have other CPUs, and choose themselves; of a list the kernel chooses.
+        // Other hosts have other CPUs, and choose themselves. With `--cpus`, the kernel chooses.
         if !self.plan.hosts.is_empty() || !self.plan.cpus.is_empty() {
             return Vec::new();
         }
@@ -111,7 +111,7 @@ impl Planner<'_> {
         let options = NodeOptions {
             run_id: self.run_id.clone(),
             scratch_dir: self.scratch.to_path_buf(),
-            // Only its presence matters: the address is known once the hosts are reached.
+            // Only its presence matters: the real address is known once the hosts are connected.
             local_address: (!self.plan.hosts.is_empty()).then_some(Ipv4Addr::LOCALHOST.into()),
             ..node_options(sub_experiment, Role::Leader)
         };
@@ -139,7 +139,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Checks that a daemon that is not running may and can be started.
+    /// Checks that a daemon that is not running may be started, and that its program is installed.
     fn daemon(&self, candidate: &Candidate, options: &NodeOptions) -> Result<(), Problem> {
         let daemon = candidate.description.daemon.clone().unwrap_or_default();
         if self.plan.daemons == Daemons::Require {
@@ -147,7 +147,7 @@ impl Planner<'_> {
         }
         let command = candidate.entry.daemon_command(options)?;
         let program = command.map_or_else(|| daemon.clone(), |command| command.program);
-        // If a script starts it, the daemon's program must be installed.
+        // If a script starts the daemon, the daemon's program must be installed too.
         let needed = [if program == "sh" { daemon.clone() } else { program.clone() }, program];
         match needed.into_iter().find(|program| !(self.machine.has_program)(program)) {
             None => Ok(()),
@@ -159,7 +159,7 @@ impl Planner<'_> {
     }
 }
 
-/// All settings with their values, and those that differ from defaults.
+/// Transport with the values of all settings, and those that differ from their defaults.
 fn settle(candidate: &Candidate, given: &BTreeMap<String, String>) -> Result<Transport, Problem> {
     let description = candidate.description;
     for key in given.keys() {
@@ -192,7 +192,7 @@ fn settle(candidate: &Candidate, given: &BTreeMap<String, String>) -> Result<Tra
     Ok(transport)
 }
 
-/// Absolute path of a file, for processes with another working directory; unchanged if ours is unknown.
+/// Absolute path of a file, for processes with another working directory; unchanged if our own is unknown.
 fn absolute(path: String) -> String {
     let made = std::path::absolute(&path).ok().and_then(|path| path.into_os_string().into_string().ok());
     made.unwrap_or(path)
@@ -205,8 +205,8 @@ pub(super) fn check_secrets(settings: &BTreeMap<String, String>) -> Result<(), P
     }
 }
 
-/// The wait asked for, else the first possible of poll, block and callback. If it `sleeps`, as on a shared CPU, poll
-/// comes last.
+/// The requested wait, else the first that the variant supports of poll, block and callback. If `sleeps` is true, as on
+/// a shared CPU, poll comes last.
 fn wait_of(variant: &Variant, asked: Option<Wait>, sleeps: bool) -> Result<Wait, Problem> {
     let mut order = Wait::ALL.to_vec();
     if sleeps {

@@ -1,4 +1,4 @@
-//! Workload of an experiment: each pattern has a constructor, and its own flags.
+//! Workload of an experiment. Each pattern has its own constructor and flags.
 
 use super::error::Problem;
 use super::{call, load, log, publish};
@@ -8,7 +8,7 @@ use tripmeter_model::pattern::{Axis, LoadKind, PATTERNS, PatternFacts, TrialEnd,
 use tripmeter_model::plan::Plan;
 use tripmeter_model::workload::Workload;
 
-/// Test for patterns that have a flag.
+/// Test that a pattern has a flag.
 type Having = fn(&PatternFacts) -> bool;
 
 const PACED: Having = |facts| facts.has_load(LoadKind::Rate);
@@ -19,7 +19,7 @@ const PUBLISHERS: Having = |facts| facts.has_axis(Axis::Publishers);
 const CLIENTS: Having = |facts| facts.has_axis(Axis::Clients);
 const MODES: Having = |facts| facts.allowed.iter().any(|allowed| allowed.names_request);
 
-/// Workload with one number of clients and one follower. `timeout_ns` is the one asked for.
+/// Workload with one follower; `common` has a single number of clients. `timeout_ns` is the requested loss timeout.
 pub(super) fn for_pattern(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
     let given = [
         ("rate", common.rate.is_some(), PACED),
@@ -46,7 +46,7 @@ pub(super) fn for_pattern(common: &Common, pattern: Pattern, timeout_ns: Option<
     }
 }
 
-/// Default warm-up; for timed round trips at most the messages of a second at the lowest rate, but at least one.
+/// Default warm-up. For timed round trips, at most one second at the lowest rate, but at least one message.
 pub(super) fn default_warmup(workload: &Workload, pattern: Pattern, samples: u64) -> u64 {
     let usual = Plan::default_warmup(samples);
     match pattern {

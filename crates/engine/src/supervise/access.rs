@@ -13,7 +13,7 @@ use tripmeter_model::manifest::RefusalTrial;
 /// Longest time that an unauthorized peer takes to end after its report.
 const ENDING_TIME: Duration = Duration::from_secs(2);
 
-/// Lets one process try to join; a crash or a hang does not count as a try.
+/// Lets one unauthorized process try to join. After a crash or a hang, it is unknown if it was refused.
 pub(super) fn attempt(
     run: &Run<'_>,
     attempt: &AccessAttempt,
@@ -56,7 +56,7 @@ fn observe(
     };
     worker.end(ENDING_TIME);
     said.ok_or_else(|| {
-        let how = worker.crash().unwrap_or_else(|| "ended without a word".to_owned());
+        let how = worker.crash().unwrap_or_else(|| "ended without a report".to_owned());
         format!("the unauthorized peer process {how}")
     })
 }

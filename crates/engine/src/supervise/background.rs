@@ -16,14 +16,14 @@ use tripmeter_model::interference::BackgroundLoad;
 use tripmeter_model::manifest::PayloadResult;
 use tripmeter_model::metric::Stream;
 
-/// Longest time to start or to answer: it competes for the CPUs that it keeps busy.
+/// Longest time for a load to start or to answer: it competes for the CPUs that it keeps busy.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
-/// Longest time that its process takes to end.
+/// Longest time that the load's process takes to end.
 const LONGEST_END: Duration = Duration::from_secs(2);
-/// Time after which it ends by itself, whatever the plan says.
+/// Time after which a load ends by itself, even if the plan takes longer.
 const LONGEST_LOAD: Duration = Duration::from_secs(48 * 3600);
 
-/// Running load. Dropping it ends it.
+/// Running load. It ends when dropped.
 pub(super) struct RunningBackground {
     load: BackgroundLoad,
     worker: Worker,
@@ -44,7 +44,7 @@ impl RunningBackground {
         Ok(Self { load, worker, incoming, begin: BackgroundReading::default(), end: BackgroundReading::default() })
     }
 
-    /// Takes the reading at the start of a payload. Fails if it has ended or does not answer.
+    /// Takes the reading at the start of a payload. Fails if the load has ended or does not answer.
     pub(super) fn begin(&mut self) -> Result<(), String> {
         self.begin = self.read()?;
         Ok(())
@@ -87,7 +87,7 @@ impl RunningBackground {
         ProcessActivity { who: format!("{OWN_LOAD}{}", self.load), cpu_time_ns, ..ProcessActivity::default() }
     }
 
-    /// Puts its work between the two readings into every trial of the payload.
+    /// Adds the load's work between the two readings to every trial of the payload.
     pub(super) fn put(&self, cell: &mut PayloadResult) {
         let seconds = self.end.at_ns.saturating_sub(self.begin.at_ns) as f64 / 1e9;
         if seconds <= 0.0 {

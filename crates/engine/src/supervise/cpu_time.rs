@@ -1,4 +1,4 @@
-//! CPU time of a measuring process, read from here, so that the process does nothing for it.
+//! CPU time of a measuring process, read by the supervisor, so that the process spends no time on it.
 
 use crate::clock::monotonic_ns;
 use crate::os;
@@ -24,7 +24,7 @@ pub(super) struct CpuTimeWatch {
 }
 
 impl CpuTimeWatch {
-    /// Starts to watch that process; `None` if the thread cannot be started.
+    /// Starts to watch process `pid`; `None` if the thread cannot be started.
     pub(super) fn watch(pid: u32) -> Option<Self> {
         let (looks, stop) = (Arc::<Mutex<Vec<CpuTimeReading>>>::default(), Arc::<AtomicBool>::default());
         let (noted, stopped) = (looks.clone(), stop.clone());
@@ -65,11 +65,11 @@ fn most_percent(looks: &[CpuTimeReading], end_ns: u64) -> Option<f64> {
     within.map(share).reduce(f64::max)
 }
 
-/// CPU time of a leader that logs, as seen from here.
+/// CPU time of a leader under pattern `log`, read by the supervisor.
 pub(super) struct LoggerWatch {
-    /// Under pattern `log`, if it can be seen.
+    /// Readings; `None` under other patterns, or if the thread cannot be started.
     pub cpu_time: Option<CpuTimeWatch>,
-    /// Start and end of the logger's use, of CLOCK_MONOTONIC.
+    /// Start and end of the logger's use, in nanoseconds of CLOCK_MONOTONIC.
     pub used: (u64, u64),
 }
 

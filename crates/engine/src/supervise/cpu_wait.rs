@@ -9,7 +9,7 @@ const FEWEST_LOOKS: u32 = 3;
 /// Checks of a worker since its last report.
 #[derive(Debug, Default)]
 pub(super) struct CpuWait {
-    /// Threads at the last check, by their number.
+    /// Threads at the last check, by thread ID.
     threads: BTreeMap<i32, Thread>,
     looks: u32,
     /// Checks at which a thread was ready to run, but had not run since the check before.
@@ -23,11 +23,11 @@ struct Thread {
 }
 
 impl CpuWait {
-    /// Checks this process, if it exists. One thread that gets no CPU can silence a worker whose others run.
+    /// Checks process `pid`, if it exists. A worker may be silent because one of its threads gets no CPU.
     pub fn look(&mut self, pid: u32) {
         let Some(tasks) = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()?.tasks().ok()) else { return };
         let threads = tasks.flatten().filter_map(|task| {
-            // The CPU time of `stat` is in ticks, which miss a thread that runs between them.
+            // CPU time in `stat` is in ticks, which miss a thread that runs between them.
             let cpu_time_ns = task.schedstat().ok()?.sum_exec_runtime;
             Some((task.tid, Thread { is_ready: task.stat().ok()?.state == 'R', cpu_time_ns }))
         });
@@ -48,7 +48,7 @@ impl CpuWait {
         self.threads = threads;
     }
 
-    /// True if it waited for a CPU at most checks.
+    /// True if a thread waited for a CPU at more than half of the checks.
     pub fn is_starved(&self) -> bool {
         self.looks >= FEWEST_LOOKS && 2 * self.waited > self.looks
     }

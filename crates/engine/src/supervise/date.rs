@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// Smallest step to report; the kernel corrects smaller ones all the time.
 const STEP: Duration = Duration::from_secs(1);
 
-/// Moment by the clock that is never set, and by the date.
+/// Point in time, by the monotonic clock and by the date.
 pub(super) struct Moment {
     steady: Instant,
     date: SystemTime,

@@ -5,14 +5,14 @@ use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus};
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
     Note(String),
-    /// Information to show even if no progress is wanted.
+    /// Information to show even with progress turned off.
     Warning(String),
     Results(FolderHandle),
     SubExperimentStarted {
-        /// 1-based.
+        /// Number of the round, from 1.
         round: u32,
         name: String,
-        /// 1-based position in its round.
+        /// Position in its round, from 1.
         index: usize,
         /// Sub-experiments in the round.
         of: usize,
@@ -20,12 +20,11 @@ pub enum Event<'a> {
         finished: Vec<u64>,
     },
     PayloadStarted {
-        /// Payload size.
         payload_bytes: u64,
     },
     Progress {
         done: u64,
-        /// Samples asked for.
+        /// Samples that the plan asks for.
         planned: u64,
     },
     PayloadFinished(Box<PayloadResult>),

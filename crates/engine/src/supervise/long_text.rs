@@ -12,13 +12,13 @@ use tripmeter_model::bounds::{MOST_TEXT_BYTES, json_bytes};
 pub struct LongText {
     /// Path, such as `sub_experiments[0].title`.
     place: String,
-    /// Length as JSON, with escapes.
+    /// Length in bytes as JSON, with escapes.
     bytes: usize,
     begin: String,
 }
 
 impl LongText {
-    /// First long text in a future part of a manifest.
+    /// First text that is too long, in data that a manifest will contain.
     pub fn find(part: &impl Serialize) -> Option<Self> {
         Self::inside("", &serde_json::to_value(part).ok()?)
     }

@@ -6,18 +6,18 @@ use std::time::Duration;
 use tripmeter_model::pattern::TrialEnd;
 use tripmeter_model::plan::{Plan, SubExperiment};
 
-/// Time to probe a payload, and to sort and write its samples: at least, and per sample.
+/// Time to probe a payload, and to sort and write its samples: a minimum, plus the time per sample.
 const LEAST_WRITING_TIME: Duration = Duration::from_secs(60);
 const SAMPLE_WRITING_TIME: Duration = Duration::from_micros(6);
-/// Samples of a trial without a number of messages.
+/// Samples assumed for a trial without a number of messages.
 const SAMPLES_OF_A_DURATION: u64 = 100_000_000;
 
-/// Most samples of a trial, of one sender and one receiver.
+/// Most samples of a trial between one sender and one receiver.
 fn most_samples(plan: &SubExperiment) -> u64 {
     plan.samples_above.iter().map(|above| above.samples).chain([plan.samples]).max().unwrap_or(0)
 }
 
-/// Most samples that are kept at once, of one sender and one receiver: of all trials, or of one that ends by its bounds.
+/// Most samples kept at once between a sender and a receiver: of all trials, or of one if trials end by bounds.
 fn most_kept(plan: &SubExperiment) -> u64 {
     match plan.trial_end() == Some(TrialEnd::Bounds) {
         true => plan.workload.most_messages.unwrap_or(SAMPLES_OF_A_DURATION),

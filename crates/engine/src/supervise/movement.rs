@@ -3,8 +3,7 @@
 use crate::wire::FromLeader;
 use std::time::{Duration, Instant};
 
-/// Most reports, apart from messages and payloads, that count as progress before one of these advances: an honest leader
-/// has a dozen phases.
+/// Most reports that count as progress while messages and payloads stand still. A correct leader has a dozen phases.
 const MOST_WORDS: u32 = 100;
 
 /// Latest reports on the leader's work, and the time of the last change.
@@ -12,12 +11,12 @@ const MOST_WORDS: u32 = 100;
 pub(super) struct Movement {
     moves: u64,
     phase: String,
-    /// Reports that may still count.
+    /// Number of reports that may still count as progress.
     words_left: u32,
     since: Instant,
     /// Payload under way.
     payload_bytes: Option<u64>,
-    /// Start of the payload, or end of the one before.
+    /// Start of the payload under way, or end of the previous one.
     payload_since: Instant,
     /// Payloads that may still be started or finished.
     left: u64,
@@ -37,8 +36,8 @@ impl Movement {
         }
     }
 
-    /// Notes a report. A sign of life, the current phase and the current payload are not progress. Nor are endless reports of
-    /// anything but messages and payloads.
+    /// Notes a report. Signs of life, repeated phases and repeated payloads are not progress. Nor are endless reports
+    /// of anything but messages and payloads.
     pub fn hear(&mut self, said: &FromLeader, now: Instant) {
         let is_word = !matches!(
             said,
@@ -76,7 +75,7 @@ impl Movement {
         }
     }
 
-    /// Time since the payload began; between two, since the one before was finished.
+    /// Time since the payload began or, between two payloads, since the previous one was finished.
     pub fn lasted(&self, now: Instant) -> Duration {
         now.duration_since(self.payload_since)
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tripmeter_model::folder_handle::FolderHandle;
 
-/// Starter of the follower processes.
+/// Way in which the follower processes are started.
 #[derive(Clone, Debug)]
 pub enum Followers {
     Local,
@@ -16,7 +16,7 @@ pub enum Followers {
     ByHand {
         /// Name of the meeting place; see [`crate::by_hand::rendezvous`].
         rendezvous: String,
-        /// Longest wait for it.
+        /// Longest wait for the follower.
         wait: Duration,
     },
 }
@@ -27,7 +27,7 @@ pub enum OutputFolder {
     #[default]
     Dated,
     Named(PathBuf),
-    /// Folder of this name in one that is open, and in no other that takes its name meanwhile.
+    /// Folder of this name inside an open folder, whatever is at its path meanwhile.
     Within(FolderHandle, String),
 }
 
@@ -50,7 +50,7 @@ impl From<Option<&Path>> for OutputFolder {
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     pub output: OutputFolder,
-    /// Part of the plan that is measured already; its folder is then that of the results.
+    /// Part of the plan that is already measured. New results go to its folder.
     pub begun: Option<Begun>,
     pub followers: Followers,
     /// Set by the user to stop early and keep the results.
@@ -59,9 +59,9 @@ pub struct RunOptions {
     pub tripmeter: PathBuf,
     /// Longest time that a worker may show no sign of life.
     pub watchdog: Duration,
-    /// True if nothing starts where the audit warns or fails.
+    /// True if the run is refused when its first audit warns or fails.
     pub strict: bool,
-    /// True if the audits look for hiccups, with all CPUs busy.
+    /// True if the audits spin on the CPUs to detect hiccups.
     pub spin: bool,
     /// Program that converts samples to Parquet, if asked for.
     pub parquet: Option<PathBuf>,

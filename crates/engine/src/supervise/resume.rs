@@ -23,8 +23,8 @@ pub struct Begun {
     is_rest: bool,
 }
 
-/// Drops results that do not count: the payload under way at the end of the sub-experiment. All payloads are dropped if its
-/// daemon had gone, or if it is not complete and its messages took another path.
+/// Drops results that do not count: the payload under way when the sub-experiment ended. All payloads are dropped if
+/// the daemon had ended, or if the sub-experiment is not complete and its path proof failed.
 fn keep_finished(result: &mut SubExperimentResult) {
     result.cells.retain(|cell| !cell.unfinished);
     let is_refuted = result.path_proof.as_ref().is_some_and(|proof| proof.verdict == Verdict::Failed);
@@ -66,8 +66,8 @@ fn last_round(manifest: &Manifest) -> u32 {
 }
 
 impl Begun {
-    /// Keeps the complete rounds of a manifest that was read after its folder was locked. The round under way is measured anew,
-    /// as its parts must follow each other. If a part of it failed, it stays, so that the failure is still reported.
+    /// Keeps the complete rounds of a manifest that was read after its folder was locked. The round under way is
+    /// measured again, unless a part of it failed: it is kept, so that the failure is still reported.
     pub fn new(folder: LockedFolder, mut manifest: Manifest) -> Self {
         let last = last_round(&manifest);
         let (is_last, parts) =
@@ -83,13 +83,13 @@ impl Begun {
         Self { folder, whole: whole(&manifest), manifest, rounds, last, left_ns: None, is_rest: false }
     }
 
-    /// Keeps every finished payload of a manifest that was read after its folder was locked. The rest is measured in the same
-    /// rounds, in fresh processes.
+    /// Keeps every finished payload of a manifest that was read after its folder was locked. Missing payloads are
+    /// measured in the same rounds, in fresh processes.
     pub fn finished_payloads(folder: LockedFolder, mut manifest: Manifest) -> Self {
         let last = last_round(&manifest);
         let is_cut = is_cut(&manifest);
         if is_cut && manifest.plan.for_ns.is_some() {
-            // Its time is not over, whatever was estimated: after the next round, the number is estimated again.
+            // Its time is not over, so there is at least one more round. After that, the number is estimated again.
             let next = (last + 1).min(manifest.plan.most_rounds());
             manifest.plan.rounds = manifest.plan.rounds.max(next);
         }
@@ -106,7 +106,7 @@ impl Begun {
         let whole_rounds = (1..=plan.rounds)
             .take_while(|round| of_round.get(round).is_some_and(|count| *count >= plan.sub_experiments.len()));
         let rounds = whole_rounds.count() as u32;
-        // Rounds before the kill took their share of the time, by the last estimate.
+        // Share of the time that the complete rounds have not used, by the last estimate.
         let share_left = 1.0 - f64::from(rounds) / f64::from(plan.rounds.max(1));
         let left_ns = plan.for_ns.filter(|_| is_cut).map(|ns| (ns as f64 * share_left).round() as u64);
         Self { folder, whole: whole(&manifest), manifest, rounds, last, left_ns, is_rest: true }
@@ -118,7 +118,7 @@ impl Begun {
         self.left_ns
     }
 
-    /// Names and rounds that are still to be measured: by round, in the order of the plan.
+    /// Names and rounds that are still to be measured, round by round in the order of the plan.
     pub fn rest(&self) -> Vec<(String, u32)> {
         let plan = &self.manifest.plan;
         let all =
@@ -126,7 +126,7 @@ impl Begun {
         all.filter(|(name, round)| !self.is_done(name, *round)).collect()
     }
 
-    /// Description of the rest for people. Rounds that had begun are listed by name; later ones are not counted, as their
+    /// List of the missing parts as text, such as `a, rounds 1 to 3`. Rounds that had not begun are one entry, as their
     /// number may be an estimate.
     fn named_rest(&self) -> Vec<String> {
         let plan = &self.manifest.plan;
@@ -150,7 +150,7 @@ impl Begun {
         self.whole.contains(&(name.to_owned(), round))
     }
 
-    /// Number of rounds in which nothing is left to measure.
+    /// Number of rounds that the resumed run skips.
     pub(super) fn rounds_passed(&self) -> u32 {
         if self.is_rest { 0 } else { self.rounds }
     }
@@ -182,7 +182,7 @@ impl Begun {
             if raw.eprosima {
                 whole::check_measurements(&folder, name, cells)?;
             }
-            // The CSV is removed once Parquet has been made of it.
+            // The CSV is removed once it is converted to Parquet.
             let is_parquet = raw.parquet && !raw.samples && is_whole(result) && whole::has_parquet(&folder, name)?;
             if raw.has_rows() && !is_parquet {
                 whole::check_samples(&folder, name, *round, cells)?;
@@ -192,7 +192,7 @@ impl Begun {
         Ok(self.folder.folder().check().map_err(ResultsError::from)?)
     }
 
-    /// Manifest and results folder to go on with; removes what the round under way has written.
+    /// Manifest and results folder of the resumed run. Removes the files of all parts that are measured again.
     pub(super) fn go_on(&self, environment: &Environment) -> Result<(Manifest, Results), RunError> {
         let before = &self.manifest.environment;
         let parts = [
@@ -207,7 +207,7 @@ impl Begun {
         (manifest.status, manifest.ended, manifest.results) = (RunStatus::Running, None, 0);
         (manifest.environment.after, manifest.environment.audit_after) = (None, None);
         let rest = if self.is_rest { self.named_rest() } else { Vec::new() };
-        // What is written again has today's words. Times that ticks may have sampled stay marked by their version.
+        // The manifest gets the current format, unless its version marks kernel times that may be sampled.
         if !manifest.may_sample_kernel_time() {
             manifest.schema_version = SCHEMA_VERSION.to_owned();
         }

@@ -38,13 +38,13 @@ use tripmeter_model::plan::{Instrument, SubExperiment};
 const ENDING_TIME: Duration = Duration::from_secs(5);
 /// Longest time that a leader takes to notice that its follower has ended, plus the loss time-out.
 const NOTICING_TIME: Duration = Duration::from_secs(5);
-/// Longest time if the follower has said why; plus the loss time-out if a signal ended it.
+/// Limit if the follower has reported why it ended; with a signal, plus the loss time-out.
 const EXPLAINING_TIME: Duration = Duration::from_secs(3);
 /// Interval between checks of a silent leader once a follower has ended.
 const LOOKING_TIME: Duration = Duration::from_millis(100);
 /// Longest time that a leader takes to stop when asked to, plus the loss time-out.
 const STOPPING_TIME: Duration = Duration::from_secs(5);
-/// Longest time that a transport takes to open and connect, whatever the watchdog allows.
+/// Longest time that a transport takes to open and connect, even if the watchdog is shorter.
 const OPENING_TIME: Duration = OPEN_TIMEOUT.saturating_add(STOPPING_TIME);
 /// Most unauthorized peers; there are two kinds of them.
 const MOST_ACCESS_ATTEMPTS: usize = 8;
@@ -54,7 +54,7 @@ fn failed<E: std::fmt::Display>(written: Result<(), E>) -> Option<LeaderOutcome>
     written.err().map(|error| LeaderOutcome::Killed(error.to_string()))
 }
 
-/// Runs a sub-experiment to its end; the results folder has the result so far all the time.
+/// Runs a sub-experiment to its end; the results folder always has the results so far.
 /// The error is the cause, in one line.
 pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result<RunStatus, String> {
     let entry = (run.registry_of)(&plan.name).get(&plan.transport.system).map_err(|error| error.to_string())?;
@@ -74,7 +74,7 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
         let asked = group.leader.was_terminated() || group.followers.iter().any(Worker::was_terminated);
         let patience = if asked { ENDING_TIME } else { Duration::ZERO };
         let ended = daemon.and_then(|(name, options)| run.daemons.ended(entry, &name, &options, patience));
-        // Even if the transport went on without it.
+        // Results are unreliable without the daemon, even if the transport continued.
         run.current().unreliable |= ended.is_some();
         let status = match (status, &ended) {
             (Err(why), Some(what)) => return Err(format!("its daemon has gone: {what}; {why}")),
@@ -107,7 +107,7 @@ fn ensure_daemon(
     let Some(name) = &description.daemon else { return Ok(None) };
     let scratch_dir = run.scratch.folder().to_path_buf();
     let mut options = NodeOptions { scratch_dir, ..node_options(plan, Role::Leader) };
-    // It is started once, for all sub-experiments that use it.
+    // The daemon is started once, so it must suit all sub-experiments that use it.
     for other in run.plan.sub_experiments.iter().filter(|other| uses_daemon(run, other, name)) {
         let other = node_options(other, Role::Leader);
         options.max_payload_bytes = options.max_payload_bytes.max(other.max_payload_bytes);
@@ -133,8 +133,8 @@ fn unstarted(what: &str, error: &std::io::Error) -> String {
     os::with_lack(format!("{what} cannot be started: {error}"))
 }
 
-/// Starts the followers by `spawn`, or relays to those on other hosts; none if they are threads of the leader, or started by
-/// hand.
+/// Starts the followers with `spawn`, or relays to followers on other hosts. Starts none if they are threads of the
+/// leader, or started by hand.
 fn start_followers(
     run: &mut Run<'_>,
     plan: &SubExperiment,
@@ -194,21 +194,21 @@ struct ProcessGroup {
     movement: Movement,
 }
 
-/// Messages that the leader may send once.
+/// Messages that the leader may send only once.
 #[derive(Default)]
 struct SaidOnce {
-    /// Its use of resources.
+    /// True if it has reported its resource use.
     used: bool,
-    /// That others are to attempt access.
+    /// True if it has asked for unauthorized peers.
     access: bool,
     /// Reason why it measures nothing more.
     broken: Option<String>,
 }
 
-/// The part of the scratch folder, which is open while systems make files there.
+/// Part of the scratch folder that other users may access while a system creates files there.
 struct GrowingPart {
     part: Part,
-    /// True if shared memory may have grown for this payload, and may be open.
+    /// True if this payload may have made shared memory grow, so that others may have access.
     is_growing: bool,
 }
 
@@ -219,7 +219,7 @@ impl GrowingPart {
         self.is_growing = true;
     }
 
-    /// Notes the messages sent so far; the first of them may be sent after this check.
+    /// Revokes others' access; once more after the first message, which may be sent during this check.
     fn look(&mut self, sent: u64) {
         self.is_growing = self.is_growing && (self.part.close() || sent == 0);
     }
@@ -282,7 +282,7 @@ impl ProcessGroup {
         })
     }
 
-    /// Name of a follower, for people.
+    /// Name of a follower, as in messages.
     fn who(&self, follower: usize) -> String {
         if self.plan.workload.is_fan_out() { format!("follower {follower}") } else { "the follower".to_owned() }
     }
@@ -299,7 +299,7 @@ impl ProcessGroup {
             if let Some(gone) = failed(run.results.folder().check()) {
                 return gone;
             }
-            // A long log is checked more often: its library prints much.
+            // A long log is checked more often, as it may grow fast.
             let is_long = self.log.bound() | run.daemons.bound_logs();
             let is_short = is_long || self.follower_ended.is_some();
             let wait = if is_short { LOOKING_TIME } else { Duration::from_secs(1) };
@@ -315,7 +315,7 @@ impl ProcessGroup {
                 Err(error) if error.kind() == ErrorKind::InvalidData => {
                     let (transport, phase) = (&self.plan.transport, &self.phase);
                     return LeaderOutcome::Killed(format!(
-                        "the leader of '{transport}' sent {error} while it was to {phase}; it was killed"
+                        "the leader of '{transport}' sent {error} in step '{phase}'; it was killed"
                     ));
                 }
                 Ok(Heard::End) | Err(_) => return LeaderOutcome::Vanished,
@@ -338,14 +338,14 @@ impl ProcessGroup {
             let seconds = standing.as_secs();
             return Some(LeaderOutcome::Killed(format!(
                 "the leader of '{transport}' made no progress for {seconds} s, although it reported signs of life, \
-                 while it was to {phase}; it was killed"
+                 in step '{phase}'; it was killed"
             )));
         }
         let lasting = longest_payload(run.plan, &self.plan).saturating_add(standing).saturating_add(writing);
         (self.movement.lasted(now) > lasting).then(|| {
             LeaderOutcome::Killed(format!(
                 "the leader of '{transport}' does not finish its payload: it still reports progress after {} s (limit \
-                 {} s by the plan's time cap or samples) while it was to {phase}; it was killed",
+                 {} s by the plan's time cap or samples) in step '{phase}'; it was killed",
                 self.movement.lasted(now).as_secs(),
                 lasting.as_secs()
             ))
@@ -357,7 +357,7 @@ impl ProcessGroup {
         if let (Some((told, since)), WRITING) = (&mut self.told_to_stop, self.phase.as_str())
             && told.elapsed() < writing_time(&self.plan)
         {
-            // Results are kept: the time to stop begins once they are written.
+            // The time allowed for the stop begins once the results are written.
             *since = Instant::now();
         }
         if self.told_to_stop.is_some_and(|(_, since)| since.elapsed() > STOPPING_TIME + loss_timeout) {
@@ -379,7 +379,7 @@ impl ProcessGroup {
                 false => ("hangs:", "fix the transport, or leave it out"),
             };
             let why = format!(
-                "the leader of '{}' {what} no sign of life for {seconds} s (limit {limit} s) while it was to {}; it was \
+                "the leader of '{}' {what} no sign of life for {seconds} s (limit {limit} s) in step '{}'; it was \
                  killed; {remedy}",
                 self.plan.transport, self.phase
             );
@@ -390,7 +390,7 @@ impl ProcessGroup {
             let word = self.hear_out(run, index);
             self.follower_ended = Some((index, Instant::now(), word));
         }
-        // While it writes, it saves what was measured until then.
+        // A leader that writes is saving what was measured before.
         let (index, ended, word) = self.follower_ended.as_ref().filter(|_| self.phase != WRITING)?;
         let limit = match word {
             Some(_) => EXPLAINING_TIME,
@@ -408,7 +408,7 @@ impl ProcessGroup {
                  killed; what was measured before is kept",
                 ended.elapsed().as_secs()
             ),
-            None => format!("{who} ended while the leader was to {phase}"),
+            None => format!("{who} ended in the leader's step '{phase}'"),
         }))
     }
 
@@ -570,7 +570,7 @@ impl ProcessGroup {
         if let Err(error) = self.attempts.end(run) {
             (run.watch)(&Event::Warning(error.to_string()));
         }
-        // Read before the other processes end and give back their share.
+        // Read before the other processes end and free their share.
         let was_full = matches!(outcome, LeaderOutcome::Vanished).then(os::shared_memory).flatten();
         let patience = if matches!(outcome, LeaderOutcome::Killed(_)) { Duration::ZERO } else { ENDING_TIME };
         let mut stopped: Vec<String> = Vec::new();
@@ -621,7 +621,7 @@ impl ProcessGroup {
         };
         let stopped: String = stopped.iter().map(|who| format!("; {who} was stopped by a signal")).collect();
         let why = format!("{why}{stopped}");
-        // It had said why it measures nothing more, and only failed to end as it should.
+        // The leader had reported why it measures nothing more, and then failed to end normally.
         let why = match broken {
             Some(broken) if !why.contains(&broken) => format!("{broken}; then {why}"),
             _ => why,
@@ -630,11 +630,11 @@ impl ProcessGroup {
         Err(if log.is_empty() { why } else { format!("{why}; its log is '{}'", log.path().display()) })
     }
 
-    /// Cause of a failure, as the leader or the end of a process tells it.
+    /// Cause of a failure, from the leader's report or from the end of a process.
     fn cause(&self, outcome: LeaderOutcome, hung: &[bool]) -> String {
         match outcome {
             LeaderOutcome::Failed(why) | LeaderOutcome::Killed(why) => {
-                // A follower that ends by itself says why, if it can. If there are several, others end because one has.
+                // A follower that ended may tell the cause. If there are several, others end because one has.
                 let without_a_word = || {
                     let is_alone = why.contains(GONE) && self.followers.len() == 1;
                     self.end_of_follower(hung, Worker::failure).filter(|_| is_alone)
@@ -650,9 +650,9 @@ impl ProcessGroup {
                 match self.leader.crash() {
                     Some(how) => {
                         let last_words = self.last_words();
-                        format!("{cause}the leader process {how} while it was to {}{last_words}", self.phase)
+                        format!("{cause}the leader process {how} in step '{}'{last_words}", self.phase)
                     }
-                    None => format!("{cause}the leader process ended without a word while it was to {}", self.phase),
+                    None => format!("{cause}the leader process ended without a report in step '{}'", self.phase),
                 }
             }
             LeaderOutcome::Done | LeaderOutcome::Interrupted => String::new(),
@@ -664,7 +664,7 @@ impl ProcessGroup {
         self.end_of_follower(killed_by_us, Worker::crash)
     }
 
-    /// Description of the end of the first follower for which `how` has one.
+    /// Description of how a follower ended: the first for which `how` has one.
     fn end_of_follower(&self, killed_by_us: &[bool], how: fn(&Worker) -> Option<String>) -> Option<String> {
         let ended = self.followers.iter().zip(killed_by_us).enumerate().filter(|(_, (_, killed))| !**killed);
         let (index, how) = ended.filter_map(|(index, (follower, _))| Some((index, how(follower)?))).next()?;

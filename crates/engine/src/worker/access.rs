@@ -13,7 +13,7 @@ use tripmeter_model::manifest::RefusalTrial;
 
 /// Least time for an unauthorized peer to connect.
 const LEAST_TIME: Duration = Duration::from_secs(2);
-/// Its time as a multiple of that of the true pair.
+/// Time for an unauthorized peer, as a multiple of the true pair's time.
 const PATIENCE: u32 = 3;
 /// Time for a process to start and end, in addition to its attempt.
 const PROCESS_TIME: Duration = Duration::from_secs(10);
@@ -50,14 +50,14 @@ fn connect(system: &dyn AnySystem, attempt: &AccessAttempt) -> tripmeter_abi::Re
     Ok(())
 }
 
-/// Addresses of the true pair, which is connected; of the first follower, if there are several.
+/// Addresses of the connected true pair; with several followers, of the first one.
 pub(super) struct TruePair {
     pub leader: Vec<u8>,
     pub follower: Vec<u8>,
     pub took: Duration,
 }
 
-/// Lets every kind of unauthorized peer try to join that the transport claims to refuse. The true pair is left alone
+/// Lets each kind of unauthorized peer try to join that the transport claims to refuse. The true pair is idle
 /// meanwhile.
 pub(super) fn prove_refusal(
     leader: &mut Leader,

@@ -23,7 +23,7 @@ use tripmeter_model::trial::Trial;
 use tripmeter_model::used::Used;
 use tripmeter_model::workload::Workload;
 
-/// Most topics or clients with streams of their own, apart from the slowest, unless all are asked for.
+/// Most topics or clients with streams of their own, apart from the slowest, unless all are requested.
 const SHOWN_LINKS: usize = 16;
 
 pub(super) struct MeasuredTrial {
@@ -41,9 +41,9 @@ impl MeasuredTrial {
 }
 
 pub(super) struct Account {
-    /// Figures that are not joined message by message.
+    /// Trial with the figures that do not need messages to be joined.
     pub trial: Trial,
-    /// Samples that a file will have, after the trial.
+    /// Samples that are written to a file after the trial.
     pub unwritten: Option<Samples>,
     messages: MessageAccount,
     own: Option<Used>,
@@ -51,7 +51,7 @@ pub(super) struct Account {
     duration_ns: u64,
     refused: u64,
     cut: Option<CutShort>,
-    /// Topics of a recording without a message, for people.
+    /// Recorded topics without a message, as text for a note.
     silent: String,
 }
 
@@ -63,15 +63,15 @@ struct MessageAccount {
     is_on_one_host: bool,
     workload: Workload,
     are_calls: bool,
-    /// Calls are the round trips of several clients of `ping`.
+    /// True if the calls are round trips of `ping` with several clients.
     are_round_trips: bool,
     streams: Streams,
-    /// Messages to the follower, or to the last of several; `None` until some were joined.
+    /// Messages to the follower, or to the last of several; `None` until messages were joined.
     all: Option<Tally>,
     /// Messages to each of several followers; `None` if unknown.
     followers: Vec<Option<Tally>>,
     topics: Vec<PlayedTopic>,
-    /// Answers after the end of their call, of each client.
+    /// Number of answers to each client that came after the end of their call.
     late: Vec<u64>,
 }
 
@@ -101,7 +101,7 @@ impl<'f> RowsOfLinks<'f> {
     }
 }
 
-/// Sum of the costs of legs; unknown if one is.
+/// Sum of the costs of two legs; `None` if one is unknown.
 fn sum(so_far: Option<Used>, more: Option<Used>) -> Option<Used> {
     let (mut sum, more) = (so_far?, more?);
     sum += more;
@@ -147,7 +147,7 @@ impl Account {
         self.cut.is_some()
     }
 
-    /// True if samples were to be recorded, and none was.
+    /// True if samples were requested, but none was recorded.
     pub(super) fn has_no_samples(&self) -> bool {
         self.unwritten.as_ref().is_some_and(|samples| samples.recorded.count == 0)
     }
@@ -163,7 +163,7 @@ impl Account {
         (0..workload.links()).map(|link| field(&stream_of_link(workload, link))).collect()
     }
 
-    /// Streams of several links with figures of their own, by link: the first ones and the one that sent least, or all.
+    /// Links that have figures of their own, with their streams: the first ones and the one that sent least, or all.
     pub(super) fn shown_links(&self, sent: &[u64]) -> Vec<(usize, Stream)> {
         let workload = &self.messages.workload;
         let most = if self.messages.streams == Streams::All { sent.len() } else { SHOWN_LINKS };
@@ -172,7 +172,7 @@ impl Account {
         links.map(|link| (link, stream_of_link(workload, link as u32))).collect()
     }
 
-    /// Adds cost, time and early end of a leg. With `has_other_process`, the cost of followers is their own.
+    /// Adds cost, time and early end of a leg. With `has_other_process`, the followers' cost is counted apart.
     pub(super) fn add_leg(&mut self, leg: &ReportedLeg, has_other_process: bool) {
         let sent = &leg.sent;
         let others = leg.reports.iter().map(|report| report.as_ref().map(|report| report.used));
@@ -184,13 +184,13 @@ impl Account {
         self.cut = self.cut.take().or_else(|| sent.cut.clone());
     }
 
-    /// Has the reason of an early end say which topics had no message.
+    /// Adds the topics without a message to the reason of an early end.
     pub(super) fn note_silent(&mut self, silent: String) {
         self.silent = silent;
     }
 
-    /// Adds messages or calls of a leg, to the last of all followers and to each of several. `late` has the answers to each
-    /// client after the end of their call.
+    /// Adds messages or calls of a leg: `all` at the last follower, `each` at each of several followers. `late` is the
+    /// number of late answers to each client.
     pub(super) fn add(
         &mut self,
         clocks: &Clocks,
@@ -202,7 +202,7 @@ impl Account {
         let load = self.trial.load;
         let messages = &mut self.messages;
         let are_calls = messages.are_calls;
-        // A client's calls follow each other; of topics, the first stands for all.
+        // Calls of a client follow each other, so all clients are audited; of several topics, the first is.
         let audited = if are_calls { all.topics.len() } else { 1 };
         let mut tally = messages.all.take().unwrap_or_else(|| messages.tally_at(load, all.topics.len(), audited));
         tally.set_clock_error(clocks.largest_error());
@@ -239,7 +239,7 @@ impl Account {
     ) {
         let messages = &mut self.messages;
         let are_calls = messages.are_calls;
-        // Only figures that do not depend on a period are used of sums over topics.
+        // Figures that depend on a period are not taken from the sum over topics.
         let mut sum = messages.tally(1, f64::INFINITY, 0);
         sum.set_clock_error(clocks.largest_error());
         for (index, (topic, arrived)) in all.topics.iter().zip(&all.arrived).enumerate() {
@@ -273,7 +273,7 @@ impl Account {
         messages.followers = each.iter().enumerate().map(at_follower).collect();
     }
 
-    /// Puts one-way latencies in ticks to a stream; `None` for those that are not known.
+    /// Puts one-way latencies, given in ticks, into the trial; `None` stands for an unknown latency.
     pub(super) fn put_one_way(
         &mut self,
         stream: &Stream,
@@ -304,7 +304,7 @@ impl Account {
         files.append_times(true, "recording", all, duration_ns)
     }
 
-    /// Trial with all figures, which an error has ended if it is given.
+    /// Trial with all figures; `broken` is the error that ended it, if any.
     pub(super) fn close(mut self, broken: Option<&Error>) -> MeasuredTrial {
         let cut = broken.map(CutShort::from).or_else(|| self.cut.take());
         self.trial.cut_short = cut.map(|cut| cut.and(&self.silent));
@@ -393,8 +393,8 @@ impl MessageAccount {
     }
 }
 
-/// Puts the topics of a recording into a trial, with their sums. Topics are counted one after the other, not in order of
-/// time. Total rates are sums over the topics, and the slowest topic's.
+/// Puts the topics of a recording into a trial, with their sums. Topics are counted one after the other, not in order
+/// of time. Total rates are sums over the topics; the slowest rate is that of one topic.
 fn put_topics(trial: &mut Trial, topics: Vec<PlayedTopic>, are_calls: bool) {
     let (mut offered_hz, mut behind) = (0.0, 0);
     let mut over_topics = KeptRate { achieved_hz: 0.0, slowest_hz: f64::INFINITY, rate_missed: false };

@@ -16,11 +16,11 @@ pub(super) struct Attempts {
     files: Discarded,
     /// Number of this attempt, from 1.
     number: u32,
-    /// True if another one will follow.
+    /// True if another attempt will follow.
     again: bool,
     /// Start of the payload, and of this attempt.
     begun: [Instant; 2],
-    /// True if the files that count still have the results of the attempt before.
+    /// True if the result files still have the previous attempt.
     is_written: bool,
 }
 
@@ -42,7 +42,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// True if the payload must be measured again; that attempt then begins.
+    /// Begins the next attempt if the payload must be measured again, and returns true then.
     pub(super) fn next(&mut self) -> bool {
         if !std::mem::take(&mut self.again) {
             return false;
@@ -51,7 +51,7 @@ impl Attempts {
         true
     }
 
-    /// Rest of the time cap for this attempt, in nanoseconds.
+    /// Remaining time of the cap for this attempt, in nanoseconds.
     pub(super) fn left_of(&self, cap_ns: Option<u64>) -> Option<u64> {
         let spent = self.begun[1].duration_since(self.begun[0]).as_nanos() as u64;
         cap_ns.map(|cap| cap.saturating_sub(spent).max(1))
@@ -61,7 +61,7 @@ impl Attempts {
         self.is_written
     }
 
-    /// Moves the results of the attempt before out of the way. Must be called before any of this one is written.
+    /// Moves the previous attempt's results out of the way. Must be called before results of this one are written.
     pub(super) fn make_room(&mut self, output: &mut Files) -> Result<()> {
         if std::mem::take(&mut self.is_written) {
             self.files.discard(self.number - 1).map_err(not_written(&self.folder))?;
@@ -70,8 +70,8 @@ impl Attempts {
         Ok(())
     }
 
-    /// Decides if a written cell must be measured again, and notes the cause in it. With `has_core_to_core`, both its probes
-    /// should have been answered.
+    /// Decides if a written cell must be measured again, and notes the cause in it. With `has_core_to_core`, a missing
+    /// answer to one of its probes is such a cause.
     pub(super) fn judge(
         &mut self,
         cell: &mut PayloadResult,
@@ -93,7 +93,7 @@ impl Attempts {
 
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
-    /// Time cap of all together.
+    /// Time cap of all attempts together.
     pub time_cap: Option<Duration>,
     pub attempts: u32,
 }

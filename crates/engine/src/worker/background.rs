@@ -1,5 +1,5 @@
-//! Process that disturbs a measurement on purpose: busy threads, copies of memory, a TCP stream. It measures only itself, and
-//! ends with the supervisor, whatever happens to that.
+//! Process that disturbs a measurement on purpose: busy threads, copies of memory, a TCP stream. It measures only
+//! itself, and ends when the supervisor ends.
 
 use super::{Error, Result};
 use crate::channel::{Heard, Incoming, send};
@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 
 /// Bytes per copy, and per send.
 const PIECE: usize = 64 << 10;
-/// Size of the buffer, in last-level caches.
+/// Buffer size as a multiple of the last-level cache.
 const CACHES: u64 = 4;
-/// Bounds of that size in bytes.
+/// Bounds of the buffer size in bytes.
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 32 << 20..=256 << 20;
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ struct Done {
     network_bytes: AtomicU64,
 }
 
-/// Disturbs until the supervisor has gone or the time is over; answers each [`ToWorker::Continue`] with a reading.
+/// Runs the load until the supervisor has gone or the time is over; answers each [`ToWorker::Continue`] with a reading.
 /// Fails if a thread, buffer or connection cannot be made.
 pub(super) fn load(part: &BackgroundPart, stream: UnixStream) -> Result<()> {
     let mut supervisor = stream.try_clone().map_err(|error| Error::failed("supervisor's channel", error))?;

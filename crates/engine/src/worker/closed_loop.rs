@@ -34,7 +34,7 @@ struct ClosedTrips {
     trips: RoundTrips,
     /// Send times of the messages that count.
     rows: Vec<TripRow>,
-    /// Number of the latest message before the leg, and before the samples.
+    /// Sequence number of the latest message before the leg; `warmed`: before the samples.
     before: u64,
     warmed: u64,
     stamps: Option<StampMemory>,
@@ -49,13 +49,13 @@ struct StampMemory {
     follower: ArrivalMemory,
 }
 
-/// Follower that a one-way latency is to.
+/// Follower at which a one-way latency ends.
 #[derive(Clone, Copy)]
 enum Recipient {
     Only,
-    /// One of several.
+    /// One of several followers.
     At(u32),
-    /// Last of several.
+    /// Last of several followers to receive each message.
     Last,
 }
 
@@ -78,8 +78,8 @@ impl Recipient {
 }
 
 impl ClosedTrips {
-    /// Records until the recorder is full, the leg is over, or a failure. Gives signs of life, with the number of samples if
-    /// `counts`.
+    /// Records until the recorder is full, the leg is over, or a trip fails. Sends signs of life, with the number of
+    /// samples if `counts`.
     fn fill(
         &mut self,
         leader: &mut Leader,
@@ -133,7 +133,7 @@ impl Driver for ClosedLoop {
         let samples = Recorder::new(base, leader.job.raw, messages)?;
         let warm = Recorder::new(base, Raw::NONE, plan.warmup)?;
         if plan.one_way {
-            // Checks that there is memory for the latencies made at the end: a lack must show now, not then.
+            // Checks that there is memory for the latencies computed at the end, so that a lack shows now.
             let values = messages.saturating_mul(2 + 4 * u64::from(plan.workload.followers()));
             drop(reserved::<u64>(values, "values of one-way latencies")?);
         }
@@ -260,7 +260,7 @@ impl Driver for ClosedLoop {
     }
 }
 
-/// Puts one-way latencies of answered messages to each follower, and to the last of several. Returns their histograms.
+/// Puts one-way latencies to each follower, and to the last of several, into the trial. Returns their histograms.
 fn put_one_way(
     account: &mut Account,
     leg: &ReportedLeg,

@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Longest time that the supervisor takes to write a manifest, as others may keep it from the disk.
+/// Longest time that the supervisor takes to write a manifest, as other programs may keep the disk busy.
 const LONGEST_NOTING: Duration = Duration::from_secs(60);
 
 /// Control channels of a leader, and its current phase.
@@ -27,7 +27,7 @@ pub(super) struct Controls {
     hosts: Vec<String>,
     transport: String,
     phase: String,
-    /// Reason why each follower failed, once it has said so.
+    /// Reason why each follower failed; `None` until it has reported one.
     failures: Vec<Option<String>>,
 }
 
@@ -87,7 +87,7 @@ impl Controls {
         self.followers.len() as u32
     }
 
-    /// Name of a follower, for people.
+    /// Name of a follower, as in messages.
     pub(super) fn who(&self, follower: usize) -> String {
         match (self.hosts.get(follower), self.followers.len()) {
             (Some(host), _) => format!("the follower on host '{host}'"),
@@ -142,11 +142,13 @@ impl Controls {
                 }
                 FromFollower::Arrivals(piece) => {
                     let piece = BASE64.decode(piece);
-                    came.extend(piece.map_err(|error| self.failed(&format!("its arrivals are no base64: {error}")))?);
+                    came.extend(
+                        piece.map_err(|error| self.failed(&format!("its arrivals are not valid base64: {error}")))?,
+                    );
                     let most = self.most_came.get();
                     if came.len() > most {
                         let (who, bytes) = (self.who(follower as usize), came.len());
-                        return Err(self.failed(&format!("{who} sent {bytes} bytes of arrivals, {most} were to come")));
+                        return Err(self.failed(&format!("{who} sent {bytes} bytes of arrivals, {most} were expected")));
                     }
                 }
                 _ => return Err(self.failed("the follower's messages are out of order")),
@@ -159,7 +161,7 @@ impl Controls {
         self.most_came.set(bytes);
     }
 
-    /// True if arrivals came with a follower's latest report, and were not taken.
+    /// True if arrivals came with a follower's latest report, and have not been taken yet.
     pub(super) fn has_arrivals(&self, follower: u32) -> bool {
         !self.came[follower as usize].is_empty()
     }
@@ -182,9 +184,7 @@ impl Controls {
             let why = stillness.as_ref().map_or_else(String::new, Stillness::why);
             if still > patience.still {
                 let seconds = still.as_secs();
-                let what = format!(
-                    "{who} stands still: it has said nothing for {seconds} s, and its process did nothing{why}"
-                );
+                let what = format!("{who} hangs: it sent no message for {seconds} s, and its process did nothing{why}");
                 return Err(self.failed_of(follower, what));
             }
             if begin.elapsed() > patience.whole {
@@ -195,7 +195,7 @@ impl Controls {
         }
     }
 
-    /// Error of a silent follower, with the resources that its process lacks.
+    /// Error about a silent follower, with the resources that its process lacks.
     fn failed_of(&self, follower: u32, what: String) -> Error {
         let pid = self.followers[follower as usize].peer_pid();
         self.failed(&if let Some(pid) = pid { os::with_lack_of(pid, what) } else { what })
@@ -233,14 +233,14 @@ impl Controls {
         self.failed(&error.message)
     }
 
-    /// Finds the cause of a failure. A follower's own report tells more than the leader's view of it. A follower that ended
-    /// without one tells more than what others report of that.
+    /// Finds the cause of a failure. A follower's own report says more than the leader's view of it. A follower that
+    /// ended without a report says more than what the others report about that.
     pub(super) fn diagnose(&mut self, failure: Failure) -> Error {
         const LOOK: Duration = Duration::from_millis(1);
         // An ssh that has lost its host may take longer to report it.
         let most = Duration::from_millis(if self.hosts.is_empty() { 300 } else { 3000 });
         let deadline = Instant::now() + most;
-        // Failures reported while something else was awaited.
+        // Failures that were reported while another message was awaited.
         let mut said = self.failures.clone();
         loop {
             let is_second_look = said.iter().any(Option::is_some);
@@ -264,11 +264,8 @@ impl Controls {
             if is_over {
                 // The transport may notice a lost host long before its ssh reports it.
                 let silent: Vec<String> = (0..self.hosts.len()).map(|index| self.who(index)).collect();
-                let silent = if silent.is_empty() {
-                    String::new()
-                } else {
-                    format!("; nothing was said by {}", silent.join(", "))
-                };
+                let silent =
+                    if silent.is_empty() { String::new() } else { format!("; no report from {}", silent.join(", ")) };
                 return self.failed(&format!("{failure}{silent}"));
             }
         }

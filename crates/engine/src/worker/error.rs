@@ -1,4 +1,4 @@
-//! Reasons why a worker ends early.
+//! Errors of workers.
 
 use crate::channel::NoMessage;
 use crate::memory::OutOfMemory;
@@ -8,7 +8,7 @@ use tripmeter_model::cut_short::CutShort;
 /// Reason why a worker ended early.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// Failure, as one line for people.
+    /// Failure with its cause, in one line.
     #[error("{0}")]
     Failed(String),
     #[error("interrupted")]

@@ -34,8 +34,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Receives the settings; must be called in the thread that will follow. On another host than the leader's, `place`
-    /// replaces those that do not hold there. Fails if the leader goes away, or speaks another protocol.
+    /// Receives the settings; must be called in the follower's measuring thread. On another host than the leader's,
+    /// `place` replaces settings that are not valid there. Fails if the leader goes away, or speaks another protocol.
     pub(crate) fn start(stream: UnixStream, place: Option<&FollowerPlace>) -> Result<Self> {
         let (shared, cost) = (Arc::new(Shared::default()), Arc::new(CostWindow::default()));
         let window = cost.clone();
@@ -54,17 +54,17 @@ impl Follower {
                 let tripmeter = Some(setup.tripmeter.clone()).filter(|version| !version.is_empty());
                 Some(Versions { protocol: setup.protocol, tripmeter })
             }
-            // Unreadable settings of the same version are junk, not another version's.
+            // Unreadable settings of this protocol are junk, not settings of another version.
             Err(NoMessage::Junk(junk)) => junk.versions.clone().filter(|versions| versions.protocol != PROTOCOL),
             _ => None,
         };
         if let Some(versions) = versions {
-            // A leader that has gone need not be told.
+            // The leader may have ended.
             let _ = control.send(&FromFollower::Failed(versions.differ("leader", "follower")));
             return Err(Error::Failed(versions.differ("leader", "follower")));
         }
         if let Err(NoMessage::Junk(junk)) = &greeting {
-            // A leader that has gone need not be told.
+            // The leader may have ended.
             let _ = control.send(&FromFollower::Failed(junk.to_string()));
         }
         match greeting? {
@@ -86,7 +86,7 @@ impl Follower {
     /// Reports an error to the leader, and returns the result.
     pub(super) fn pass_on(&mut self, result: Result<()>) -> Result<()> {
         if let Err(error) = &result {
-            // A leader that has gone need not be told.
+            // The leader may have ended.
             let _ = self.control.send(&FromFollower::Failed(os::with_lack(error.to_string())));
         }
         result
@@ -213,7 +213,7 @@ impl Follower {
         self.control.receive(time)
     }
 
-    /// Reports that messages may come. Under wait `callback`, [`answer`](Self::answer) reports it once it handles them.
+    /// Reports that messages may come. Under wait `callback`, it is reported once the callback is in place.
     pub(super) fn ready(&mut self) -> Result<()> {
         if self.is_called_back() { Ok(()) } else { self.send(&FromFollower::Ready) }
     }

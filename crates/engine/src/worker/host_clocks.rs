@@ -12,10 +12,10 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::trial::Trial;
 
-/// One reading of each follower's clock; empty if all have this host's.
+/// One reading of each follower's clock; empty if all use this host's clock.
 pub(super) type Readings = Vec<ClockReading>;
 
-/// Clock of each follower during a trial; empty if all have this host's.
+/// Clock of each follower during a trial; empty if all use this host's clock.
 #[derive(Default)]
 pub(super) struct Clocks {
     /// `None` for a follower that had gone before the second reading: the rate of its clock is unknown.
@@ -25,7 +25,7 @@ pub(super) struct Clocks {
     most_ns: f64,
 }
 
-/// Reads the clocks of followers on other hosts whose stamps count. They must have nothing else to do.
+/// Reads the clocks of followers on other hosts, if their stamps are used. The followers must be idle.
 pub(super) fn read_clocks(leader: &mut Leader) -> Result<Readings> {
     let plan = &leader.job.sub_experiment;
     let counts = plan.one_way || plan.workload.is_one_way();
@@ -47,8 +47,8 @@ fn read_clock(leader: &mut Leader, own: IpAddr, follower: u32) -> Result<ClockRe
         .map_err(|error| leader.controls.failed(&format!("the clock of its follower's host cannot be read: {error}")))
 }
 
-/// Clocks since `before`. Once something is `broken`, only followers that have sent arrivals are asked: others have
-/// gone, or still answer messages.
+/// Clocks between the readings `before` and now. Once something is `broken`, only followers that have sent arrivals are
+/// asked: others have gone, or still answer messages.
 pub(super) fn clocks_since(leader: &mut Leader, before: Readings, broken: &mut Option<Error>) -> Clocks {
     let Some(own) = leader.job.hosts.local_address.filter(|_| !before.is_empty()) else { return Clocks::default() };
     let mut lines = Vec::new();
@@ -73,7 +73,7 @@ pub(super) fn settle(leader: &mut Leader, clocks: &Clocks, memory: &mut ArrivalM
         }
         let part = memory.part(follower);
         if came.len() != part.len() {
-            let text = format!("it sent {} bytes of arrivals, {} were to come", came.len(), part.len());
+            let text = format!("it sent {} bytes of arrivals, {} were expected", came.len(), part.len());
             return Err(Error::Failed(text));
         }
         part.copy_from_slice(&came);
@@ -86,17 +86,17 @@ pub(super) fn settle(leader: &mut Leader, clocks: &Clocks, memory: &mut ArrivalM
 }
 
 impl Clocks {
-    /// Counts of a follower, with its latest tick on this clock.
+    /// Counts of a follower, with its latest arrival in ticks of this host's clock.
     pub(super) fn arrived(&self, follower: usize, arrived: Arrived) -> Arrived {
         Arrived { latest: arrived.latest.and_then(|ticks| self.here(follower, ticks)), ..arrived }
     }
 
-    /// Stamp of a follower in ticks of this clock; `None` if unknown.
+    /// Stamp of a follower in ticks of this host's clock; `None` if unknown.
     fn here(&self, follower: usize, ticks: u64) -> Option<u64> {
         self.lines.get(follower).map_or(Some(ticks), |line| line.map(|line| line.here(ticks)))
     }
 
-    /// Error of a follower's stamps: zero if all have this host's clock, and infinite if unknown.
+    /// Error of a follower's stamps: zero if all use this host's clock, and infinite if unknown.
     pub(super) fn error(&self, follower: usize) -> ClockError {
         self.lines.get(follower).map_or(ClockError::default(), |line| {
             let ns = line.map_or(f64::INFINITY, |line| line.bound() / self.ticks_per_ns);

@@ -30,7 +30,7 @@ use std::time::Instant;
 use tripmeter_abi::Role;
 use tripmeter_model::kernel_queue::{KernelQueues, QueueSide};
 
-/// Phase of a leader that has written its results until a failure.
+/// Phase after a failure, once the results so far are written.
 const ENDING: &str = "end after a failure";
 
 /// Does a job, and reports its end to the supervisor at the other end of `stream`.
@@ -46,7 +46,7 @@ pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
         }
         Err(error) => (Err(error), Vec::new()),
     };
-    // Their errors have come over the control channel.
+    // Their errors were reported over the control channel.
     let end = |threads: Vec<JoinHandle<()>>| threads.into_iter().for_each(|thread| drop(thread.join()));
     let gone = |error| Error::failed("supervisor's channel", error);
     let ending = match result {
@@ -140,7 +140,7 @@ fn meet_followers(job: &Job) -> Result<Vec<UnixStream>> {
     Ok(streams)
 }
 
-/// Opens the transport and measures every payload. After an error, the payloads before are on disk.
+/// Opens the transport and measures every payload. After an error, the finished payloads are on disk.
 fn run(leader: &mut Leader, system: &dyn AnySystem) -> Result<()> {
     if leader.job.sub_experiment.workload.is_log() {
         let packet_bytes = open_log(leader, system)?;
@@ -251,7 +251,7 @@ fn connect(leader: &mut Leader, lanes: &mut [&mut dyn Lane], baseline: &Baseline
     Ok((addresses.swap_remove(0), peers.swap_remove(0).swap_remove(0)))
 }
 
-/// Fails if a link goes to a third host: a follower on another host names the addresses. A broker may be elsewhere.
+/// Fails if a link goes to a third host, as a follower on another host may send any address. A broker may be elsewhere.
 fn refuse_third_hosts(leader: &mut Leader) -> Result<()> {
     let Some(own) = leader.job.hosts.local_address.filter(|_| !leader.variant.broker) else { return Ok(()) };
     let hosts = [&leader.job.hosts.addresses[..], &[own]].concat();

@@ -37,11 +37,11 @@ pub(super) struct Session<'a> {
     /// Lane of each topic, publisher or client.
     pub lanes: Vec<&'a mut dyn Lane>,
     pub inboxes: &'a [Box<Inbox>],
-    /// Page of the core-to-core probe; none between hosts.
+    /// Page of the core-to-core probe; `None` between hosts.
     pub page: Option<Page>,
     pub packet_bytes: u64,
     pub sequence: u64,
-    /// Round trip under way when the time of an earlier payload was over; 0 if none was.
+    /// Sequence number of the round trip under way when an earlier payload's time was over; 0 if none was.
     pub abandoned: u64,
 }
 
@@ -72,7 +72,7 @@ impl Leader {
         Ok(page.lead(&self.job.timebase))
     }
 
-    /// Place of arrivals for which the leader has room in `memory`.
+    /// Place where followers keep arrivals: in `memory` on this host, else in their own.
     pub(super) fn arrival_place(&self, memory: &ArrivalMemory) -> ArrivalPlace {
         if self.is_on_one_host() {
             return ArrivalPlace::Leader(memory.place());
@@ -81,10 +81,10 @@ impl Leader {
         ArrivalPlace::Follower
     }
 
-    /// Moves the results of the attempt before out of the way. Must be called before any of this one is written.
+    /// Moves the previous attempt's results out of the way. Must be called before results of this one are written.
     pub(super) fn make_room(&mut self) -> Result<()> {
         if self.attempts.is_written() {
-            // A kill from here on leaves a payload that does not count, instead of half of each attempt.
+            // A kill from here on leaves a payload that does not count, instead of a mixture of two attempts.
             self.controls.report(&FromLeader::Replacing);
             self.controls.await_noted()?;
         }
@@ -98,7 +98,7 @@ impl Leader {
         }
     }
 
-    /// Interrupts blocking calls every 2 ms, so that nothing is waited for.
+    /// Interrupts blocking calls every 2 ms from now on, so that none waits for long.
     pub(super) fn arm_briefly(&self) {
         if self.job.sub_experiment.wait == Wait::Block {
             self.interrupter.set(Some(Duration::from_millis(2)));
@@ -114,7 +114,7 @@ impl Leader {
         if self.shared.stop.swap(false, Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Options of the leader's node, or of that of `follower`.
+    /// Options of the leader's node, or of the node of `follower`.
     pub(super) fn node_options(&self, role: Role, follower: u32) -> NodeOptions {
         NodeOptions {
             run_id: self.job.run_id.clone(),
@@ -173,7 +173,7 @@ impl Leader {
             .map_err(|error| self.controls.failed(&format!("real-time scheduling: {error}")))
     }
 
-    /// Has the supervisor take a reading of the load, if there is one, when a payload begins or ends.
+    /// Lets the supervisor read the work of the background load, if any, when a payload begins or ends.
     pub(super) fn mark_load(&mut self, begins: bool) -> Result<()> {
         if self.job.sub_experiment.background.is_none() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A leg, one begin and one end of the followers, and its phases. Their order is checked by their types.
+//! Legs, each between one begin and one end of the followers. Their phases are types, which fixes their order.
 
 use super::cap::{capped, warmup_end};
 use super::host_clocks::Clocks;
@@ -16,7 +16,7 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Instrument;
 use tripmeter_model::used::Used;
 
-/// Messages between one begin and one end of the followers.
+/// Messages between one `Begin` and one `End` to the followers.
 #[derive(Clone, Copy)]
 pub(super) struct Leg {
     pub payload_bytes: u64,
@@ -28,7 +28,7 @@ pub(super) struct Leg {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LegEnd {
-    /// A number of messages over each link that count.
+    /// Number of messages that count, over each link.
     Messages(u64),
     /// Number of messages or time, whichever is reached first.
     Bounds {
@@ -73,7 +73,7 @@ pub(super) struct ReadyLeg {
 
 /// Leg with messages under way.
 pub(super) struct RunningLeg {
-    /// Tick at which its time, or that of its warm-up, is over.
+    /// Tick at which the time of the leg, or of its warm-up, is over.
     capped: u64,
     whole: u64,
     window: Option<Window>,
@@ -85,17 +85,17 @@ pub(super) struct RunningLeg {
 pub(super) struct SentLeg {
     /// Tick at which the first message that counts was due or sent.
     pub begin: u64,
-    /// Tick at which the last was sent, or answered.
+    /// Tick at which the last message was sent, or answered.
     pub until: u64,
     /// Number of the last message of each stream; empty if nothing is counted.
     pub last: Vec<u64>,
-    /// Number of the last message of all.
+    /// Number of the last message over all streams.
     pub sequence: u64,
     /// Messages of a warm-up inside the leg.
     pub warmed: u64,
     /// Messages that count, over the busiest link.
     pub counted: u64,
-    /// Cost of the leader's process; none if the leg has instruments that would be part of it.
+    /// Cost of the leader's process; `None` if instruments would be part of it.
     pub used: Option<Used>,
     pub refused: u64,
     pub cut: Option<CutShort>,
@@ -144,20 +144,20 @@ impl RunningLeg {
         self.cut.is_some()
     }
 
-    /// Tick at which the next batch ends; `None` once the leg is over. A batch begins with an operation of the main thread,
-    /// so it is never short.
+    /// Tick at which the next batch ends; `None` once the leg is over. Batches are long, as the main thread does other
+    /// work between them.
     pub(super) fn until(&mut self, leader: &Leader) -> Option<u64> {
         let base = leader.job.timebase;
         (!self.is_over(leader)).then(|| self.capped.min(base.now() + base.to_ticks(SIGN_OF_LIFE.as_nanos() as u64)))
     }
 
-    /// Time that the main thread may sleep beside others, `most` at most.
+    /// Time that the main thread may sleep while other threads measure, at most `most`.
     pub(super) fn pause(&self, leader: &Leader, most: Duration) -> Duration {
         let base = leader.job.timebase;
         most.min(Duration::from_nanos(base.to_ns(self.capped.saturating_sub(base.now()))))
     }
 
-    /// Tells the supervisor once a second that something moves.
+    /// Reports progress to the supervisor about once a second.
     pub(super) fn sign_of_life(&mut self, leader: &mut Leader, samples: u64, moves: u64) {
         if self.told.elapsed() >= SIGN_OF_LIFE {
             leader.controls.report(&FromLeader::Progress { samples, moves });
@@ -170,15 +170,15 @@ impl RunningLeg {
         self.cut.get_or_insert(CutShort::Interrupted);
     }
 
-    /// Begins a warm-up inside the leg, which gets a share of the time cap. That is counted from here on: memory is prepared,
-    /// and a logger is open.
+    /// Begins a warm-up inside the leg, which gets a share of the time cap. The cap begins here: by now memory is
+    /// prepared, and a logger is open.
     pub(super) fn begin_warm_up(&mut self, leader: &Leader) {
         self.whole = capped(leader);
         self.capped = warmup_end(leader.job.timebase.now(), self.whole);
         leader.shared.capped.store(self.whole, Relaxed);
     }
 
-    /// Ends the warm-up: the whole time is left for what counts.
+    /// Ends the warm-up. The samples may use all of the remaining time.
     pub(super) fn end_warm_up(&mut self) {
         self.capped = self.whole;
         self.cut = self.cut.take().filter(|cut| !cut.is_cap());

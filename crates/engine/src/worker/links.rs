@@ -1,5 +1,5 @@
-//! Follower that serves all links: a thread for each, or one that polls them in turns, or one that takes from all publishers
-//! of a topic.
+//! Follower that serves all links: with a thread for each, one thread that polls them in turns, or one thread for all
+//! publishers of a topic.
 
 use super::follower::{Follower, setting};
 use super::pool::{PAUSE, ThreadPool, Window, Work, look_ns};
@@ -31,7 +31,7 @@ pub(super) struct Taken {
 const REMINDER: Duration = Duration::from_millis(2);
 
 impl Follower {
-    /// Serves all links until the leader has sent all, it has gone, or the transport fails.
+    /// Serves all links until the leader has sent all messages, the leader has gone, or the transport fails.
     pub(super) fn serve_all(
         &mut self,
         endpoint: &mut dyn AnyNode,
@@ -53,7 +53,7 @@ impl Follower {
         }
     }
 
-    /// Counts the messages of all streams. Each has a log, unless none is kept.
+    /// Counts the messages of all streams. Each stream has a log, unless only counts are kept.
     fn count_all(
         &mut self,
         endpoint: &mut dyn AnyNode,
@@ -71,7 +71,7 @@ impl Follower {
                 logs.len()
             )));
         }
-        // Each stream has a place that stops its loop: there may be fewer threads.
+        // Each stream has its own stop flag, although there may be fewer threads.
         let pool = &ThreadPool::new(streams);
         let each = if has_publishers { streams } else { 1 };
         let take_timeout_ns = look_ns(links);
@@ -111,7 +111,7 @@ impl Follower {
         Ok(Taken { arrived: streams.chain(nobodys).collect(), used, failure })
     }
 
-    /// Answers the requests of all clients. Arrivals are kept if there is a log for each.
+    /// Answers the requests of all clients. Arrivals are kept if there is a log for each client.
     fn answer_all(
         &mut self,
         endpoint: &mut dyn AnyNode,
@@ -153,7 +153,8 @@ impl Follower {
         Ok(Taken { arrived: Vec::new(), used, failure })
     }
 
-    /// Does each of the works in a thread of the pool, until the leader has sent all or has gone. Returns the resource use until then, the failure of a thread, and the result of each.
+    /// Runs each of `works` in a thread of the pool, until the leader has sent all messages or has gone. Returns the
+    /// resource use until then, the failure of a thread, and the result of each.
     fn in_pool<W, R>(&mut self, pool: &ThreadPool, works: Vec<W>) -> Result<(Used, Option<Failure>, Vec<R>)>
     where
         W: FnOnce() -> Ended<R> + Send,
@@ -198,7 +199,7 @@ impl Follower {
         })
     }
 
-    /// Handles the leader's messages while data comes. Returns the resource use until the last message was sent.
+    /// Handles the leader's messages while data arrives. Returns the resource use until the last message was sent.
     fn attend(&mut self, pool: &ThreadPool, threads: usize) -> Result<Used> {
         let deadline = Instant::now() + ANSWER_TIMEOUT;
         while pool.ready.load(Acquire) < threads {
@@ -213,7 +214,7 @@ impl Follower {
             match self.recv(PAUSE) {
                 Ok(ToFollower::End { last }) => {
                     let used = window.close();
-                    // All numbers are set before any stop flag: one thread may read those of all streams.
+                    // All numbers are set before any stop flag, as one thread may read the numbers of all streams.
                     pool.shared.iter().zip(last).for_each(|(shared, last)| shared.last.store(last, Relaxed));
                     pool.shared.iter().for_each(|shared| shared.stop.store(true, Release));
                     pool.wake();
@@ -228,7 +229,7 @@ impl Follower {
         }
     }
 
-    /// Interrupts threads that wait without a time-out until all have ended.
+    /// Interrupts threads that wait without a time-out, until all threads have ended.
     fn remind(&self, pool: &ThreadPool, wait: Wait) {
         let by_signal = self.setup().interrupt && wait == Wait::Block;
         while pool.is_running() {

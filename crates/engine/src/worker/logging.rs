@@ -40,7 +40,7 @@ const CLOSING_LOOK: Duration = Duration::from_millis(2);
 const PROBE_BYTES: u64 = 64 * 1024;
 /// Fewest lines logged to prove the path.
 const PROBE_LINES: u64 = 32;
-/// Pause between two of them, so that a logger with a short queue loses none.
+/// Pause between two of these lines, so that a logger with a short queue loses none.
 const PROBE_PAUSE: Duration = Duration::from_micros(500);
 
 /// Limits for the report of the reader.
@@ -66,8 +66,8 @@ struct LoggedCalls {
 }
 
 impl LoggedCalls {
-    /// Calls the logger until the recorder is full, the leg is over, or a failure. Gives signs of life, with the number of
-    /// samples if `counts`.
+    /// Calls the logger until the recorder is full, the leg is over, or a call fails. Sends signs of life, with the
+    /// number of samples if `counts`.
     fn fill(
         &mut self,
         leader: &mut Leader,
@@ -131,7 +131,7 @@ impl Driver for LoggedLines<'_> {
         let mut broken = await_let_go(leader, &calls.file).err();
         let (used, cut) = running.end(leader);
         let end_ns = monotonic_ns();
-        // Reading takes longer than logging: the load's part of it does not count.
+        // The background load is read before the lines are checked, which takes longer than logging them.
         if let Err(error) = leader.mark_load(false) {
             broken.get_or_insert(error);
         }
@@ -206,7 +206,7 @@ pub(super) fn open_log(leader: &mut Leader, system: &dyn AnySystem) -> Result<u6
     Ok(limits.packet_bytes)
 }
 
-/// Logs a few lines, and finds out where they went.
+/// Logs a few lines, and finds out if they went to a file or a pipe.
 fn prove_log(leader: &mut Leader, system: &dyn AnySystem) -> Result<PathProof> {
     leader.controls.set_phase("prove its path");
     let payload_bytes = leader.job.sub_experiment.payloads.iter().copied().max().unwrap_or(PROBE_BYTES);
@@ -253,8 +253,8 @@ fn prepare_log(leader: &Leader, payload_bytes: u64, most: u64) -> Result<(PathBu
     Ok((file, begin))
 }
 
-/// Opens the logger in a thread of its own, runs `work` with it, and closes it. Threads that the system starts are bound as
-/// that thread is, unless the variant forbids it.
+/// Opens the logger in a thread of its own, runs `work` with it, and closes it. Threads that the system starts are
+/// bound to the same CPU, unless the variant forbids it.
 fn with_logger<R: Send>(
     leader: &mut Leader,
     system: &dyn AnySystem,
@@ -299,7 +299,7 @@ fn await_let_go(leader: &mut Leader, file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lack of room that made lines go missing, with the remedy.
+/// Message about lines that are missing for lack of space, with the remedy.
 fn lack_of_room(file: &Path, counts: &Counts, lines: &Lines) -> Option<String> {
     let (lost, calls) = (counts.lost + counts.damaged, counts.sent);
     if lost == 0 {

@@ -12,7 +12,7 @@ pub(super) const MANY_SAMPLES: u64 = 1_000_000;
 
 #[derive(Default)]
 pub(super) struct MeasuredPayload {
-    /// In the order of the plan.
+    /// Trials in the order of the plan.
     pub trials: Vec<Trial>,
     pub samples: u64,
     pub samples_planned: u64,

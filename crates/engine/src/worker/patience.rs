@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// Longest wait for the other side while it opens or connects a transport.
 pub const OPEN_TIMEOUT: Duration = Duration::from_secs(35);
-/// Longest wait for an answer that takes no work, while the other side could work.
+/// Longest wait for an answer that takes no work, while the other side gets CPU and disk.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// State of a process after SIGSTOP, for errors.
@@ -13,16 +13,16 @@ pub(super) const STOPPED: &str = "stopped by a signal";
 pub(super) const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// Longest time that a follower takes messages already sent, plus the loss time-out.
 const LONGEST_TAKING: Duration = Duration::from_secs(60);
-/// Longest time for an answer that takes no work: others may keep the follower from CPUs and disk.
+/// Longest time for an answer that takes no work, as other programs may keep CPUs and disk busy.
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy)]
 pub(super) struct FollowerPatience {
-    /// Limit while its process does nothing, though it could.
+    /// Limit while the follower's process is idle, and waits for neither CPU nor disk.
     pub(super) still: Duration,
-    /// Limit in all.
+    /// Limit in total.
     pub(super) whole: Duration,
-    /// Description of the overdue step, for people.
+    /// Description of the overdue step, for errors.
     pub(super) what: &'static str,
 }
 
@@ -66,7 +66,7 @@ impl Stillness {
         self.since.elapsed()
     }
 
-    /// Known cause, for people.
+    /// Known cause, as text for an error.
     pub(super) fn why(&self) -> String {
         if os::is_stopped(self.pid) { format!(" ({STOPPED})") } else { String::new() }
     }

@@ -19,7 +19,7 @@ use tripmeter_model::manifest::{CoreToCoreProbes, PayloadResult};
 use tripmeter_model::pattern::TrialEnd;
 use tripmeter_model::workload::Reply;
 
-/// Measures every payload that is not done, with further attempts where they are due.
+/// Measures every payload that is not done, with further attempts where necessary.
 pub(super) fn payloads(leader: &mut Leader, session: &mut Session<'_>, system: &dyn AnySystem) -> Result<()> {
     let replay = replay(leader)?;
     let mut driver = driver_of(leader, replay.as_ref(), system);
@@ -69,7 +69,7 @@ fn payload(leader: &mut Leader, session: &mut Session<'_>, driver: &mut dyn Driv
             Err(error) => measured.broken = Some(error),
         }
     }
-    // A logger's driver has marked it, before its lines were read.
+    // A logger's driver has already marked it, before the lines were checked.
     let is_marked = leader.job.sub_experiment.workload.is_log();
     if let Some(Err(error)) = (!is_marked).then(|| leader.mark_load(false)) {
         measured.broken.get_or_insert(error);
@@ -102,7 +102,7 @@ fn write(leader: &mut Leader, payload_bytes: u64, measured: &mut MeasuredPayload
             }
         }
         written.finish().inspect_err(|_| leader.files.cut(lengths))?;
-        // These times are of one clock.
+        // These times come from one clock.
         let own = recorded.times.histogram().map(|times| (format!("payload_{payload_bytes}"), times));
         let histograms = own.into_iter().chain(others.iter().map(|(tag, other)| (tag.clone(), other)));
         let rtt_ns = recorded.ticks.iter().map(|ticks| base.to_ns(*ticks));
@@ -131,7 +131,7 @@ fn cell(
         cut_short,
         unfinished: false,
         packet_bytes,
-        // Messages of a stream are sampled, and the samples kept.
+        // One-way messages are sampled, and the samples kept.
         from_histogram: leader.job.raw.is_none() && !leader.job.sub_experiment.workload.is_saturating(),
         core_to_core_ns,
         core_to_core_changed: None,
@@ -141,7 +141,7 @@ fn cell(
     }
 }
 
-/// Reports a measured and written cell, which may be measured again. Fails with `ending` if it is the last one.
+/// Reports a measured and written cell, which may be measured again. Fails with `ending`, if there is one.
 fn finish_cell(leader: &mut Leader, mut cell: PayloadResult, ending: Option<Error>) -> Result<()> {
     let time_cap = leader.job.sub_experiment.time_cap_ns.map(Duration::from_nanos);
     // A background load changes the probe, as it is meant to.

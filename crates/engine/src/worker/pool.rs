@@ -26,13 +26,13 @@ pub(super) fn look_ns(threads: usize) -> u64 {
 pub(super) type Work<'a, R> = Box<dyn FnOnce() -> Ended<R> + Send + 'a>;
 
 pub(super) struct ThreadPool {
-    /// Flags that end each of them.
+    /// Flags of each thread, which end its loop.
     pub shared: Vec<Shared>,
     targets: Vec<OnceLock<Target>>,
     main: Thread,
-    /// Threads that have begun and not ended.
+    /// Number of threads that have begun and not ended.
     running: AtomicUsize,
-    /// Threads that can no longer lose a message.
+    /// Number of threads that are ready to receive.
     pub ready: AtomicUsize,
 }
 
@@ -47,7 +47,7 @@ impl ThreadPool {
         }
     }
 
-    /// Adds a thread. Must be called before that is started.
+    /// Adds a thread. Must be called before the thread is started.
     pub(super) fn register(&self) -> Member<'_> {
         self.running.fetch_add(1, AcqRel);
         Member(self)
@@ -132,7 +132,7 @@ impl Window {
     }
 }
 
-/// A window that the thread which hears the end of a leg closes: what follows is a wait for messages that were lost.
+/// Window that ends with the message that the leg is over: the wait for lost messages is not part of it.
 #[derive(Default)]
 pub(super) struct CostWindow(Mutex<CostState>);
 
@@ -149,7 +149,7 @@ impl CostWindow {
         *self.state() = CostState::Open(window);
     }
 
-    /// Ends the observation, if it goes on.
+    /// Ends the observation, if it is running.
     pub(super) fn end(&self) {
         let mut state = self.state();
         *state = match std::mem::take(&mut *state) {
@@ -174,7 +174,7 @@ impl CostWindow {
 
 /// Notes in the log of the sub-experiment that cycles and instructions are not counted.
 fn not_counted(error: &io::Error) {
-    // A full log has no room for it.
+    // The log may be full.
     let _ = writeln!(io::stderr(), "cycles and instructions are not counted: {error}");
 }
 

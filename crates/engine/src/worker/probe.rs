@@ -20,7 +20,7 @@ const MOST_TRIES: u32 = 5;
 /// Pause before the second attempt; it grows by as much each time.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Time over which one-way messages are sent, at first.
+/// Time over which one-way messages are sent in the first attempt.
 const REST: Duration = Duration::from_millis(400);
 
 const SIGN_OF_LIFE_NS: u64 = 2_000_000_000;
@@ -57,8 +57,8 @@ pub(super) fn follow(
     follower.report(Report { arrived, evidence: Some(observer.finish()), ..Report::default() })
 }
 
-/// Runs the leader's half, and returns the verdict over both sides' evidence. Each of several followers answers messages of
-/// its own; one way, the same messages show the path to all.
+/// Runs the leader's half, and returns the verdict from both sides' evidence. With answers, each follower gets messages
+/// of its own; one-way messages show the path to all followers at once.
 pub(super) fn lead(
     leader: &mut Leader,
     session: &mut Session<'_>,
@@ -96,8 +96,8 @@ pub(super) fn lead(
     Ok(proof::of_all(proofs))
 }
 
-/// Returns the visible paths between the leader and these followers, and true if all messages came. The other followers take
-/// the same messages and keep quiet. One-way messages are spread over `rest`.
+/// Returns the visible paths between the leader and these followers, and true if all messages came. The other followers
+/// take the same messages, but do not answer. One-way messages are spread over `rest`.
 fn prove(
     leader: &mut Leader,
     session: &mut Session<'_>,
@@ -154,7 +154,7 @@ fn prove(
     Ok((proofs, is_whole))
 }
 
-/// Exchanges messages with one follower, and returns the number that came damaged.
+/// Exchanges messages with one follower, and returns the number of damaged messages.
 fn exchange(
     leader: &mut Leader,
     session: &mut Session<'_>,
@@ -169,7 +169,7 @@ fn exchange(
     let mut trips = RoundTrips::new(leader.controls.followers(), Some(follower), session.sequence, length);
     leader.arm();
     let mut answered = 0;
-    // Trips may be slow, where lost packets are resent or CPUs are busy, so each part ends with a report of its messages.
+    // Trips may be slow if packets are retransmitted or CPUs are busy, so progress is reported after each part.
     let result = loop {
         let (part, deadline) = (&mut ticks[answered..], base.now() + base.to_ticks(SIGN_OF_LIFE_NS));
         let result = session.lanes[0].round_trips(setting, &mut trips, part, deadline, Some(&mut *observer));
@@ -199,12 +199,12 @@ fn send(
 ) -> Result<()> {
     /// Wait for the follower, which checks for 20 ms at most.
     const LOOK_NS: u64 = 40_000_000;
-    /// Time to forget touched memory: longer on both sides, the more memory other links have mapped.
+    /// Time to forget touched memory on both sides; it grows with the memory that other links have mapped.
     const FORGET_PER_LINK_NS: u64 = 2_000_000;
     /// Limit of each wait, however many links and followers there are.
     const LONGEST_WAIT_NS: u64 = 1_000_000_000;
     let base = leader.job.timebase;
-    // Some of several followers wait for a CPU meanwhile.
+    // With several followers, some may wait for a CPU meanwhile.
     let followers = u64::from(leader.controls.followers());
     let look_ns = (LOOK_NS * followers).min(LONGEST_WAIT_NS);
     let forget_ns = (FORGET_PER_LINK_NS * (session.lanes.len() as u64 * followers - 1)).min(LONGEST_WAIT_NS);
@@ -216,7 +216,7 @@ fn send(
     let to = |count| Extent { burst: 1, last: session.sequence + count, deadline: u64::MAX };
     let faulting = proof::FAULTING_MESSAGES.min(plan.messages);
     let even = Even::new((base.to_ticks(rest.as_nanos() as u64) / plan.messages) as f64);
-    // Polling followers that share a CPU take turns that last long, so each part ends with a report of its messages.
+    // Polling followers that share a CPU take long turns, so progress is reported after each part.
     let mut stream = |flow: &mut Flow, extent: Extent| loop {
         let deadline = base.now() + base.to_ticks(SIGN_OF_LIFE_NS);
         match lane.stream(setting, flow, Extent { deadline, ..extent }, Some(&mut *observer)) {

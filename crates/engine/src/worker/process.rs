@@ -1,4 +1,4 @@
-//! Process of a worker: it reads its task from standard input, and does it.
+//! Entry point of a worker process.
 
 use super::error::{Error, Result};
 use super::patience::ANSWER_TIMEOUT;
@@ -26,13 +26,12 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
         Ok(Some(ToWorker::Background(part))) => background::load(&part, stream),
         Ok(Some(ToWorker::AttemptAccess(attempt))) => access::attempt_access(&attempt, stream, built_in),
         Ok(Some(ToWorker::Stop | ToWorker::Continue | ToWorker::AccessAttempted(_)) | None) => Ok(()),
-        Err(error) => Err(Error::failed("no part was given", error)),
+        Err(error) => Err(Error::failed("no task was given", error)),
     };
     match ended {
         Ok(()) => exit::GOOD,
         Err(error) => {
-            // The error may quote the other side, and this may be a terminal.
-            // A full log has no room for it.
+            // The error may quote the other side, and this may be a terminal. The write may fail if the log is full.
             let _ = writeln!(io::stderr(), "{}", line(&error.to_string()));
             exit::SOFTWARE
         }

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 /// Bytes read at a time.
 const PIECE: usize = 1 << 18;
-/// Wait for an empty pipe before the leader's messages are checked.
+/// Longest wait at an empty pipe before the leader's messages are checked.
 const PIPE_LOOK: Duration = Duration::from_millis(50);
-/// Longest time that a pipe has a writer after the logger has closed it.
+/// Longest time that a pipe still has a writer after the logger has closed it.
 const LONGEST_DRAINING: Duration = Duration::from_secs(30);
 
 impl Follower {
@@ -94,7 +94,7 @@ impl Follower {
         Ok((check, calls))
     }
 
-    /// Number of calls, and the time of that message, once the logger has closed its file or pipe.
+    /// Number of calls, and the arrival of this message, if the leader says that the logger has closed its output.
     fn is_closed(&mut self, time: Duration) -> Result<Option<(u64, Instant)>> {
         match self.recv(time) {
             Ok(ToFollower::End { last }) => Ok(Some((last.first().copied().unwrap_or(0), Instant::now()))),

@@ -9,8 +9,8 @@ use std::io::BufReader;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
-/// Starts the follower there and carries the control channel, until it has ended. After an early end, the leader and
-/// `supervisor` have been told the cause.
+/// Starts the follower on the remote host, and forwards the control channel until it has ended. After an early end, the
+/// cause is sent to the leader and to `supervisor`.
 pub(super) fn relay(part: &Relay, mut supervisor: UnixStream) -> Result<()> {
     let leader = connect(&part.control, ANSWER_TIMEOUT)
         .and_then(|stream| os::check_peer(&stream).map(|()| stream))
@@ -23,7 +23,7 @@ pub(super) fn relay(part: &Relay, mut supervisor: UnixStream) -> Result<()> {
     };
     if let Some(word) = word {
         if let (FromFollower::Failed(_), Ok(mut leader)) = (&word, leader.try_clone()) {
-            // A leader that has gone need not be told.
+            // The leader may have ended.
             let _ = send(&mut leader, &word);
         }
         let _ = send(&mut supervisor, &word);
@@ -31,7 +31,7 @@ pub(super) fn relay(part: &Relay, mut supervisor: UnixStream) -> Result<()> {
     result.map(|_| ())
 }
 
-/// Carries the control channel, and returns the follower's last report.
+/// Forwards the control channel, and returns the follower's last report.
 fn carry(part: &Relay, leader: &UnixStream) -> std::result::Result<Option<FromFollower>, String> {
     let (mut ssh, _) = Ssh::open(&part.to, &part.pushed)?;
     let gone = |error: std::io::Error| format!("its connection has ended: {error}");
@@ -61,7 +61,7 @@ fn carry(part: &Relay, leader: &UnixStream) -> std::result::Result<Option<FromFo
         let message = ssh.next(SIGN_OF_LIFE)?;
         silence.note(message.is_some());
         if silence.is_over() {
-            return Err(format!("it has said nothing for {} s; is the link cut?", LONGEST_SILENCE.as_secs()));
+            return Err(format!("it has sent nothing for {} s; is the link cut?", LONGEST_SILENCE.as_secs()));
         }
         match message {
             Some(FromHost::Control(line)) => {

@@ -12,8 +12,8 @@ pub(super) struct FollowerReports {
     pub broken: Option<Error>,
 }
 
-/// Sends the followers the number of the last message over each link, and reads their reports. If one has gone, the others
-/// get the patience after a failure; without any, they are not asked.
+/// Sends the followers the number of the last message over each link, and reads their reports. If one has gone, the
+/// limits `after_failure` apply to the others; with `None`, they are not asked.
 pub(super) fn end_followers(
     leader: &mut Leader,
     last: Vec<u64>,
@@ -40,8 +40,8 @@ pub(super) fn end_followers(
     FollowerReports { reports: known(received), broken }
 }
 
-/// Reads what followers noted until a failure, if they can still report and `patience` is given. A follower's own report
-/// tells more than the leader's view of it.
+/// Reads what followers noted until a failure, if they can still report and `patience` is given. A follower's own
+/// report says more than the leader's view of it.
 pub(super) fn end_after_failure(
     leader: &mut Leader,
     last: Vec<u64>,
@@ -51,7 +51,7 @@ pub(super) fn end_after_failure(
     let Some(patience) = patience else {
         return FollowerReports { reports: nobodys(leader), broken: Some(leader.controls.diagnose(failure)) };
     };
-    // Results are saved, whoever has ended; the last report of a failed follower is still to be read.
+    // Results are saved even if a follower has ended. The last report of a failed follower is still to be read.
     leader.controls.report(&FromLeader::Phase(WRITING.to_owned()));
     send_end(leader, last);
     let reports = known(recv_reports(leader, patience));
@@ -61,7 +61,7 @@ pub(super) fn end_after_failure(
     FollowerReports { reports, broken }
 }
 
-/// True if all followers got the end.
+/// Sends the end to all followers; true if all got it.
 fn send_end(leader: &mut Leader, last: Vec<u64>) -> bool {
     let end = ToFollower::End { last };
     let gone = (0..leader.controls.followers()).filter(|follower| leader.controls.try_send(*follower, &end).is_err());

@@ -1,4 +1,4 @@
-//! Driver of one-way messages at full speed, or as they are offered.
+//! Driver of one-way messages at full speed, at a rate or in bursts.
 
 use super::Result;
 use super::account::{Account, RowsOfLinks};
@@ -29,13 +29,13 @@ use tripmeter_model::search::per_second;
 use tripmeter_model::trial::Trial;
 use tripmeter_model::used::Used;
 
-/// Small messages between two clock readings, at full speed and within a burst.
+/// Number of small messages between two clock readings, at full speed and within a burst.
 const BURST: u64 = 32;
 /// Largest small message: a burst of them takes some microseconds.
 const SMALL_BYTES: u64 = 4096;
-/// Longest time of a thread's loop before it shows that it lives.
+/// Longest time that a thread's loop runs before it shows progress.
 const PIECE_NS: u64 = 1_000_000_000;
-/// Shortest wait for a due message that the leader sleeps through, unless it polls.
+/// Shortest wait for a due message in which the leader sleeps, unless it polls.
 const NAP_NS: u64 = 300_000;
 
 /// Streams over all links, to all followers: one in the main thread, several in a thread each.
@@ -172,7 +172,7 @@ fn arrived_of(controls: &Controls, leg: &ReportedLeg, links: usize) -> Result<Ve
     reported.map(of_follower).collect()
 }
 
-/// Puts the rates of streams that were to send at one, with the messages that each has sent.
+/// Puts the offered and achieved rates of streams into a trial; `sent` has the messages of each stream.
 fn put_rate(trial: &mut Trial, hz: f64, sent: &[u64], publication_ns: u64) {
     let all = Stream::all();
     trial.put(&all, Figure::OfferedRate, hz);
@@ -201,7 +201,7 @@ impl Saturating {
         let last = messages.map_or(u64::MAX, |messages| before + messages);
         let extent = Extent { burst: burst(leg.load, leg.payload_bytes), last, deadline: timed };
         let mut failure = None;
-        // Ends by itself at its bounds.
+        // A leg that reaches its planned end is not cut short.
         while base.now() < timed {
             let Some(until) = running.until(leader) else { break };
             match session.lanes[0].stream(setting, flow, Extent { deadline: timed.min(until), ..extent }, None) {
@@ -237,7 +237,7 @@ impl Saturating {
                 let timed = timed_at(begin);
                 let deadline = timed.min(leg.capped);
                 flow.due = begin;
-                // In pieces: a thread that waits for its next message shows that it lives.
+                // In pieces, so that a thread that waits for its next message shows progress.
                 let mut piece = 0;
                 let ended = loop {
                     sending.begin(piece);
@@ -251,7 +251,7 @@ impl Saturating {
                     }
                 };
                 let (end, ended) = match ended {
-                    // Its planned time is over.
+                    // The planned time is over.
                     Ok(LoopEnd::Deadline) if timed <= leg.capped => (LoopEnd::Full, Ok(())),
                     Ok(end) => (end, Ok(())),
                     Err(failure) => (LoopEnd::Stopped, Err(failure)),
@@ -265,7 +265,7 @@ impl Saturating {
         Ok(self.sent(ran.begin, StreamEnds { timed: timed_at(ran.begin), capped: leg.capped }, stopped))
     }
 
-    /// The leg, once all streams have ended.
+    /// Sent leg, once all streams have ended.
     fn sent(&self, begin: u64, ends: StreamEnds, StreamsEnded { used, cut, failure }: StreamsEnded) -> SentLeg {
         let until = self.flows.iter().map(|flow| end(flow, ends)).max().unwrap_or(begin).max(begin);
         let last: Vec<u64> = self.flows.iter().map(|flow| flow.sequence).collect();
@@ -293,7 +293,7 @@ struct StreamsEnded {
     failure: Option<Failure>,
 }
 
-/// Tick after the last message of a stream; after the last period of one at a rate.
+/// Tick at which a stream ends: after its last message or, at a rate, after the last period.
 fn end(flow: &Flow, ends: StreamEnds) -> u64 {
     match &flow.spaced {
         Spaced::Even(_) => flow.ended.max(flow.due.min(ends.timed.min(ends.capped))),
@@ -306,7 +306,7 @@ fn behind(flow: &Flow) -> u64 {
     if let Spaced::Even(even) = &flow.spaced { even.behind() } else { 0 }
 }
 
-/// Counts of all streams together; counts of messages of no publisher come last.
+/// Sum of the counts of all streams, with messages from no known publisher.
 fn sum(streams: &[Arrived]) -> Arrived {
     let mut sum = Arrived::default();
     streams.iter().for_each(|arrived| sum.add(arrived));
@@ -364,8 +364,8 @@ fn put_arrived(trial: &mut Trial, stream: &Stream, sent: u64, payload_bytes: u64
     }
 }
 
-/// Puts one-way latencies to each of several followers, and to the last that a message came to. They have no intervals, as
-/// messages that wait in one queue are not independent. Returns arrivals at the last, by stream and place.
+/// Puts one-way latencies into the trial: to each of several followers, and to the last to receive a message. They have
+/// no intervals, as messages in one queue are not independent. Returns arrivals at the last, by stream and place.
 fn put_one_way(account: &mut Account, leg: &mut ReportedLeg, flows: &[Flow], sent: &[u64]) -> Vec<Vec<u64>> {
     let (followers, clocks) = (leg.reports.len(), &leg.clocks);
     let timed: usize = sent.iter().map(|sent| sampling::samples(*sent).count()).sum();

@@ -1,4 +1,4 @@
-//! Driver of messages and calls that are due at times of their own: a thread for each link sleeps until the next one is.
+//! Driver of messages and calls with due times. A thread for each link sleeps until the next one is due.
 
 use super::account::{Account, RowsOfLinks};
 use super::controls::Controls;
@@ -74,7 +74,7 @@ struct Timetables<'r> {
 }
 
 impl<'r> Timetables<'r> {
-    /// Timetable of a link, if the first message of all is due at that tick.
+    /// Timetable of a link, if the first message over all links is due at tick `begin`.
     fn of_link(&self, begin: u64, link: usize) -> Times<'r> {
         match self.replay.filter(|_| self.leg.end == LegEnd::Recording) {
             Some(replay) => Times::Recorded(replay.times(link, begin)),
@@ -122,11 +122,11 @@ impl Driver for Scheduled<'_> {
             self.links.push(ScheduledLink { messages, length, publisher, stamps });
         }
         let messages: Vec<u64> = self.links.iter().map(|link| link.messages).collect();
-        // Checks that there is memory for the latencies made at the end: a lack must show now, not then.
+        // Checks that there is memory for the latencies computed at the end, so that a lack shows now.
         let of_each = if is_call { 6 + u64::from(plan.one_way) } else { 6 * u64::from(followers) };
         drop(reserved::<u64>(messages.iter().sum::<u64>().saturating_mul(of_each), "values of latencies")?);
         let task = if is_call { leader.answer_task() } else { Task::NOTE };
-        // Size 0: messages of a recording have many sizes.
+        // The size is 0, as messages of a recording have many sizes.
         let mut begin = Begin::new(task, session.sequence + 1, 0);
         let mut memory = None;
         if !is_call || plan.one_way {
@@ -272,7 +272,7 @@ fn at_followers<'r>(
             let (who, topics) = (controls.who(follower as usize), sent.len());
             return Err(controls.failed(&format!("{who} counted fewer than {topics} topics")));
         }
-        // A killed follower has noted its arrivals until then: in this memory, if it was on this host.
+        // A killed follower has left its arrivals in this memory, if it was on this host.
         let noted = || logs.iter().map(ArrivalLog::arrived).collect();
         let Some(arrived) = arrived.or_else(|| (!leg.clocks.are_two()).then(noted)) else {
             each.push(None);
@@ -299,7 +299,7 @@ fn at_last<'r>(
     (all, each)
 }
 
-/// Topics that had no message when the trial ended, for people; empty if there are none.
+/// Text about topics that had no message when the trial ended; empty if there are none.
 fn silent_topics<'a>(mut topics: impl Iterator<Item = &'a RecordedTopic>) -> String {
     let Some(first) = topics.next() else { return String::new() };
     match topics.count() {

@@ -1,4 +1,4 @@
-//! Search for the highest rate at which no more than a bound is lost.
+//! Search for the highest rate at which no more than a given share of messages is lost.
 //!
 //! Full speed comes first; if that loses no more than the bound, it is the answer. Otherwise the answer lies below. Short
 //! trials enclose it by halving the interval on a logarithmic scale, and a trial of full length confirms the rate found.
@@ -15,9 +15,9 @@ use tripmeter_model::trial::Trial;
 
 /// Most trials of a search, including the first.
 pub(crate) const MOST_TRIALS: usize = 20;
-/// Full length in short trials.
+/// Full length of a trial, divided by the length of a short one.
 const SHORTER: u64 = 4;
-/// Largest ratio of the interval's ends that count as one rate.
+/// Largest ratio between the interval's ends at which they count as one rate.
 const PRECISION: f64 = 1.02;
 /// Share of a rate that must be sent for it to count as kept.
 const KEPT: f64 = 0.98;
@@ -41,7 +41,7 @@ struct Search<'a, E> {
     steps: Vec<Step>,
 }
 
-/// Searches; every trial is in [`Trial::steps`] of the result. A trial that was cut short ends the search.
+/// Runs the search; every trial is in [`Trial::steps`] of the result. A trial that was cut short ends the search.
 pub fn search<E>(
     loss_bound: f64,
     full_ns: u64,

@@ -19,8 +19,8 @@ use tripmeter_abi::Pattern;
 use tripmeter_model::kernel_queue::QueueSide;
 use tripmeter_model::plan::Instrument;
 
-/// Follows the leader at the other end of `stream` until it ends. The leader names a system; `part` has the plugin file. An
-/// error has been reported to the leader.
+/// Follows the leader at the other end of `stream` until it ends. The leader names a system; `part` has the plugin
+/// file. Errors have been reported to the leader.
 pub fn follow(stream: UnixStream, part: &Follow, built_in: BuiltIn<'_>) -> Result<()> {
     let mut follower = Follower::start(stream, part.place.as_ref())?;
     if follower.setup().options.pattern == Pattern::Log {
@@ -51,7 +51,7 @@ impl Follower {
         let for_this_user = ForThisUser::begin();
         if self.setup().options.local_address.is_some() {
             let ToFollower::Agreed(files) = self.control.receive(OPEN_TIMEOUT)? else {
-                return Err(Error::Failed("the leader did not send what it has decided".to_owned()));
+                return Err(Error::Failed("the leader did not send its files".to_owned()));
             };
             agreed::write(&self.setup().options.scratch_dir, &files)?;
         }
@@ -70,7 +70,7 @@ impl Follower {
             return Err(Error::Failed("the leader did not send its address".to_owned()));
         };
         let timeout_ns = OPEN_TIMEOUT.as_nanos() as u64;
-        // Each of our links gets one of the leader's; the only one gets those of all publishers.
+        // Each of our links gets one address of the leader; the only link gets the addresses of all publishers.
         let of_each = self.setup().options.publisher_count.max(1) as usize;
         for (lane, peers) in lanes.iter_mut().zip(peers.chunks(of_each)) {
             lane.link().connect(peers, timeout_ns).map_err(|error| Error::failed("connect", error))?;
@@ -115,7 +115,7 @@ impl Follower {
         }
     }
 
-    /// Handles messages until the leader has sent all, and reports them.
+    /// Handles messages until the leader has sent all of them, and reports their counts.
     fn serve_links(&mut self, endpoint: &mut dyn AnyNode, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
         let Begin { task, arrivals, ref most, .. } = begin;
         self.shared.is_alone.store(!task.serves_all, Relaxed);

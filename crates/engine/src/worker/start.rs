@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tripmeter_abi::LoadError;
 
-/// Number of links above which a process may need more files than it usually may open.
+/// Number of links above which a process may need a higher limit of open files.
 pub(super) const MANY_LINKS: u32 = 64;
 
 /// Transports linked into this program, with the loops compiled for them. These are in a crate of their own, which is

@@ -21,7 +21,7 @@ use tripmeter_model::used::Used;
 const START_NS: u64 = 5_000_000;
 /// Time to wake a thread.
 const WAKE_NS: u64 = 50_000;
-/// Longest wait of a thread for its turn on a busy CPU, for each other thread.
+/// Longest wait of a thread for its turn on a busy CPU, per other thread.
 const TURN: Duration = Duration::from_millis(50);
 /// Interval between interruptions of a thread that only listens for late messages.
 const DRAINING: Duration = Duration::from_millis(2);
@@ -48,14 +48,14 @@ pub(super) struct Parallel {
     pub begin: u64,
     pub used: Option<Used>,
     pub cut: Option<CutShort>,
-    /// End of each thread; `None` if it was not begun.
+    /// End of each thread; `None` if it did not begin.
     pub ended: Vec<Option<LinkEnd>>,
     /// Failure of a thread, which ended the others too.
     pub failure: Option<Failure>,
 }
 
-/// Does each of the works in a thread of the pool once the followers are ready. All start at one tick, which they are given,
-/// and are stopped when the leg is over.
+/// Runs each of `works` in a thread of the pool once the followers are ready. All get the same start tick, and are
+/// stopped when the leg is over.
 pub(super) fn run_parallel(
     leader: &mut Leader,
     ready: ReadyLeg,
@@ -117,7 +117,7 @@ fn look_after(leader: &mut Leader, running: &mut RunningLeg, pool: &ThreadPool, 
     let by_signal = leader.job.sub_experiment.wait == Wait::Block && leader.shared.interrupt.load(Relaxed);
     let loss_timeout = Duration::from_nanos(leader.job.loss_timeout_ns);
     let overdue = SIGN_OF_LIFE.min(loss_timeout / 2);
-    // Of many threads on few CPUs each waits for its turn.
+    // With many threads on few CPUs, each waits for its turn.
     let standing = loss_timeout + overdue + TURN * sending.len() as u32;
     let mut seen = vec![(Shown::default(), 0); sending.len()];
     // Last state of each thread, and when it was first seen.

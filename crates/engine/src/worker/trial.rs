@@ -1,8 +1,8 @@
-//! Runner of the trials of every pattern. What differs is a [`Driver`], which is called once per leg and between batches,
+//! Runs the trials of every pattern. What differs is in a [`Driver`], which is called once per leg and between batches,
 //! never per message.
 //!
-//! A leg is one begin and one end of the followers: a warm-up, or a piece of a trial. An error before the first message ends
-//! the trial; after it, everything measured is kept beside the error.
+//! A leg is one begin and one end of the followers: a warm-up, or a piece of a trial. An error before the first message
+//! ends the trial; after that, everything measured is kept with the error.
 
 use super::account::{Account, MeasuredTrial, RowsOfLinks};
 use super::attempts::not_written;
@@ -33,17 +33,17 @@ use tripmeter_model::trial::Trial;
 const WARMUP_SHARE: u64 = 5;
 /// Longest warm-up of a trial that ends by its bounds, if no time bounds it.
 const LONGEST_WARMUP_NS: u64 = 1_000_000_000;
-/// Most stamps kept at a time without raw samples, of all streams.
+/// Most stamps of all streams that are kept at a time, without raw samples.
 const MOST_STAMPS: u64 = 1 << 22;
-/// Most stamps of each stream; more are sent in several legs, long enough that the first messages do not move a percentile.
+/// Most stamps per stream in a leg. Longer trials have several legs, each long enough to keep percentiles unchanged.
 const MOST_STAMPS_OF_A_STREAM: u64 = 1 << 17;
 
-/// One way to send. Its state is of one leg, and its memory is found before the leg begins.
+/// Sender of one kind of workload. Its state belongs to one leg, and its memory is allocated before the leg begins.
 pub(super) trait Driver {
-    /// Prepares the memory of a leg, and what followers are asked for.
+    /// Prepares the memory of a leg, and the request to the followers.
     fn prepare(&mut self, leader: &Leader, session: &Session<'_>, leg: &Leg) -> Result<PreparedLeg>;
 
-    /// Sends. Begins the leg once all of its threads stand, and looks at the running leg between batches.
+    /// Sends the messages. Begins the leg once all of its threads are ready, and checks on it between batches.
     fn drive(&mut self, leader: &mut Leader, session: &mut Session<'_>, ready: ReadyLeg) -> Result<SentLeg>;
 
     /// Takes messages that still come back. Called after a failure, too, where nothing more can come.
@@ -78,7 +78,7 @@ pub(super) struct TrialRunner<'l, 's> {
 }
 
 impl<'l, 's> TrialRunner<'l, 's> {
-    /// Fails if the pattern does not allow the workload, as in a plan that was edited.
+    /// Fails if the pattern does not allow the workload, as can happen with an edited plan.
     pub(super) fn new(leader: &'l mut Leader, session: &'l mut Session<'s>) -> Result<Self> {
         let allowed = leader.job.sub_experiment.allowed();
         let allowed = allowed.ok_or_else(|| Error::Failed("its pattern does not allow the workload".to_owned()))?;
@@ -217,7 +217,8 @@ impl<'l, 's> TrialRunner<'l, 's> {
         Ok(Some(MeasuredTrial { samples, broken, ..MeasuredTrial::new(trial) }))
     }
 
-    /// Makes one trial: in one leg, or in several if only histograms are kept. `None` if nothing that counts was sent in time.
+    /// Makes one trial: in one leg, or in several if only histograms are kept. `None` if no message that counts was
+    /// sent in time.
     fn trial(&mut self, driver: &mut dyn Driver, whole: Leg, has_rows: bool) -> Result<Option<MeasuredTrial>> {
         let account = Account::new(self.leader, whole.load);
         let streams = account.streams_of_links();
@@ -253,7 +254,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
     }
 
     /// Makes one leg of a trial, and adds it to the account. Returns the failure that ended it; `None` if the trial has
-    /// sent nothing that counts.
+    /// sent no message that counts.
     fn piece(
         &mut self,
         driver: &mut dyn Driver,
@@ -279,7 +280,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
         }
         let mut rows = None;
         if open.has_rows {
-            // The attempt before counts until there is something to write.
+            // The previous attempt counts until there is something to write.
             self.leader.make_room()?;
             let now = self.leader.files.lengths();
             open.lengths.get_or_insert(now.map_err(not_written(&self.leader.job.results.path))?);
@@ -289,7 +290,7 @@ impl<'l, 's> TrialRunner<'l, 's> {
         driver.account(&self.leader.controls, &mut reported, &mut open.account, rows.as_mut())?;
         let written = rows.map_or(Ok(()), RowsOfLinks::finish);
         self.or_cut(written, open.lengths)?;
-        // A reader of lines has no cost that is the logger's.
+        // The reader's cost is not part of the logger's cost.
         let has_other_process = !self.leader.is_same_process() && !self.leader.job.sub_experiment.workload.is_log();
         open.account.add_leg(&reported, has_other_process);
         Ok(Some(reported.broken))

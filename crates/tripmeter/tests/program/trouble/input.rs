@@ -76,7 +76,7 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("ping uds --demand 0", &["'0'", "messages per burst", "--demand"]);
     wrong("call uds --recovery 5", &["recovery time", "--demand"]);
     wrong("publish uds --demand 10 --recovery 0", &["'0'", "0.001 to 60000", "--recovery"]);
-    wrong("ping shm --demand 10 --followers 2", &["in bursts or of several clients have one follower", "--demand"]);
+    wrong("ping shm --demand 10 --followers 2", &["in bursts or with several clients have one follower", "--demand"]);
     wrong("publish uds --topics 4096 -n 100000", &["100000 samples", "24414", "--raw none"]);
     wrong("call uds --clients 0", &["'0'", "1 to 256", "--clients"]);
     wrong("call uds --clients 1,1", &["--clients"]);

@@ -108,7 +108,7 @@ fn a_killed_leader_ends_its_sub_experiment_only() {
         let killed = Instant::now();
         let finished = run.wait(LONGEST);
         say(&format!("killed leader: {transport} {wait}: {:.1} s", killed.elapsed().as_secs_f64()));
-        one_complaint(finished, &["1/2 long", "leader process was ended by signal 9 (kill) while it was to "]);
+        one_complaint(finished, &["1/2 long", "leader process was ended by signal 9 (kill) in step '"]);
         check_kept(&results);
     }
 }
@@ -173,7 +173,7 @@ fn a_stopped_worker_is_found_out() {
     let (leader, _) = in_the_middle(&mut run, &results);
     signal(leader, "STOP");
     let finished = run.wait(LONGEST);
-    one_complaint(finished, &["1/2 long", "no sign of life", "while it was to "]);
+    one_complaint(finished, &["1/2 long", "no sign of life", "in step '"]);
     check_kept(&results);
 }
 

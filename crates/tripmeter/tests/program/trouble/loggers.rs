@@ -53,7 +53,7 @@ fn killed(victim: &str, parts: &[&str]) {
 
 #[test]
 fn a_killed_process_that_logs_ends_its_sub_experiment_only() {
-    killed("logger", &["1/2 long", "leader process was ended by signal 9 (kill) while it was to "]);
+    killed("logger", &["1/2 long", "leader process was ended by signal 9 (kill) in step '"]);
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn a_follower_that_is_stopped_stands_still_and_is_not_said_to_take_messages() {
         run.until("messages", |_| sleeps(follower) > before + 100);
         signal(follower, "STOP");
         let finished = run.wait(LONGEST).with(exit::PARTIAL);
-        finished.says(&["the follower stands still", "did nothing (stopped by a signal)"]).clean();
+        finished.says(&["the follower hangs", "did nothing (stopped by a signal)"]).clean();
         assert_eq!(manifest(folder.path()).sub_experiments[0].status, RunStatus::Failed);
     });
 }
