@@ -23,7 +23,7 @@ pub struct LogCaller<'a, L, C> {
 impl<L: Link, C: Clock> LogCaller<'_, L, C> {
     /// Logs one line per place in `samples`, and stores the ticks that the call took there. Ends early at the deadline,
     /// or if the user has asked to stop. Returns the number of lines.
-    /// Fails if the logger fails or takes no more lines, or nobody is left to read them.
+    /// Fails if the logger fails or takes no more lines, or the reader has gone.
     #[inline(never)]
     pub fn run(&mut self, samples: &mut [u64], deadline: u64) -> Result<(usize, LoopEnd), Failure> {
         for (index, sample) in samples.iter_mut().enumerate() {

@@ -247,7 +247,7 @@ mod tests {
         let mut follower = Arrival::<_, Sampled>::in_places(clock.clone(), first, log);
         let mut random =
             (1..).map(|count| half(count, 1) + 2 * half(count, 2) + 4 * half(count, 3) + 8 * half(count, 4));
-        // One of 16 is lost, and one of 16 comes before its predecessor.
+        // Of 16 messages, one is lost, and one comes before its predecessor.
         let mut arrivals = Vec::new();
         for index in 0..sent {
             match random.next().unwrap() {

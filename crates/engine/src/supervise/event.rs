@@ -24,7 +24,7 @@ pub enum Event<'a> {
     },
     Progress {
         done: u64,
-        /// Samples that the plan asks for.
+        /// Planned number of samples.
         planned: u64,
     },
     PayloadFinished(Box<PayloadResult>),

@@ -64,7 +64,7 @@ pub(super) fn longest_payload(run: &Plan, plan: &SubExperiment) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
-/// Longest time between two messages that the plan asks for.
+/// Longest planned time between two messages.
 pub(super) fn longest_pause(plan: &SubExperiment) -> Duration {
     let recorded = plan.workload.recorded.map(|recorded| recorded.duration_ns as f64);
     let longest = plan.workload.loads.iter().map(|load| load.gap_ns()).chain(recorded).fold(0.0, f64::max) / 1e9;

@@ -27,7 +27,7 @@ pub enum OutputFolder {
     #[default]
     Dated,
     Named(PathBuf),
-    /// Folder of this name inside an open folder, whatever is at its path meanwhile.
+    /// Folder of this name inside a folder that is already open.
     Within(FolderHandle, String),
 }
 
@@ -63,6 +63,6 @@ pub struct RunOptions {
     pub strict: bool,
     /// True if the audits spin on the CPUs to detect hiccups.
     pub spin: bool,
-    /// Program that converts samples to Parquet, if asked for.
+    /// Program that converts samples to Parquet; `None` to keep CSV.
     pub parquet: Option<PathBuf>,
 }

@@ -197,9 +197,9 @@ struct ProcessGroup {
 /// Messages that the leader may send only once.
 #[derive(Default)]
 struct SaidOnce {
-    /// True if it has reported its resource use.
+    /// True if the leader has reported its resource use.
     used: bool,
-    /// True if it has asked for unauthorized peers.
+    /// True if the leader has requested unauthorized peers.
     access: bool,
     /// Reason why it measures nothing more.
     broken: Option<String>,

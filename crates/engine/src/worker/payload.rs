@@ -69,7 +69,7 @@ fn payload(leader: &mut Leader, session: &mut Session<'_>, driver: &mut dyn Driv
             Err(error) => measured.broken = Some(error),
         }
     }
-    // A logger's driver has already marked it, before the lines were checked.
+    // A logger's driver has already ended the load's reading, before the lines were checked.
     let is_marked = leader.job.sub_experiment.workload.is_log();
     if let Some(Err(error)) = (!is_marked).then(|| leader.mark_load(false)) {
         measured.broken.get_or_insert(error);

@@ -137,7 +137,7 @@ fn prove(
         let other = other.ok_or_else(|| Error::Failed("the follower sent no evidence of its path".to_owned()))?;
         reports.push((other, damaged));
     }
-    // One way, the system's own threads may go on sending after the last call has returned, until all have arrived.
+    // With one-way messages, the system's own threads may still send after the last call, until all have arrived.
     let own = answered.unwrap_or_else(Observer::finish);
     let count = leader.controls.followers();
     let is_whole = reports.iter().all(|(other, _)| other.has_received(plan.messages));

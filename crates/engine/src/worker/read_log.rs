@@ -94,7 +94,7 @@ impl Follower {
         Ok((check, calls))
     }
 
-    /// Number of calls, and the arrival of this message, if the leader says that the logger has closed its output.
+    /// Number of calls, and arrival of the leader's message that the logger has closed its file or pipe, if it came.
     fn is_closed(&mut self, time: Duration) -> Result<Option<(u64, Instant)>> {
         match self.recv(time) {
             Ok(ToFollower::End { last }) => Ok(Some((last.first().copied().unwrap_or(0), Instant::now()))),

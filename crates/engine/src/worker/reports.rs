@@ -72,7 +72,7 @@ fn recv_reports(leader: &mut Leader, patience: FollowerPatience) -> Vec<Result<R
     (0..leader.controls.followers()).map(|follower| leader.controls.recv_report(follower, patience)).collect()
 }
 
-/// Error of a follower that has said in its report why it could not go on.
+/// Error of a follower whose report has a reason why it could not continue.
 fn failure_of(leader: &Leader, follower: usize, report: &Report) -> Option<Error> {
     let why = report.failed.as_ref()?;
     let who = leader.controls.who(follower);
