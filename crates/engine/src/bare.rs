@@ -1,7 +1,6 @@
 //! Bare ping-pong loops between two processes, against which Tripmeter's own overhead is measured.
-//!
 //! They are what one would write by hand: one clock reading and one verified sequence number per round trip. There is
-//! no transport interface, no accounting of losses, and no watchdog but a timeout.
+//! no transport interface and no accounting of losses; a timeout is the only watchdog.
 
 use crate::clock::{Calibration, Timebase};
 use crate::core_to_core::Page;
@@ -12,7 +11,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Timeout of a message; the first one includes the start of the other process on a busy machine.
+/// Timeout for a message; the first one includes the start of the other process on a busy machine.
 const MOST_TIME: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +61,7 @@ pub fn lead(task: &BareTask, follower: &mut Command) -> io::Result<Vec<u64>> {
         }
     };
     if ticks.is_err() {
-        // The follower would also end at its timeout.
+        // The follower would otherwise run until its timeout.
         let _ = child.kill();
     }
     child.wait()?;
@@ -85,7 +84,7 @@ pub fn follow(task: &BareTask) -> io::Result<()> {
         }
         BarePath::Shm => match Page::map(io::stdin().as_fd().try_clone_to_owned()?.into())?.answer(task.trips) {
             true => Ok(()),
-            false => Err(io::Error::new(ErrorKind::TimedOut, "the leader does not go on")),
+            false => Err(io::Error::new(ErrorKind::TimedOut, "the leader has stopped")),
         },
     }
 }

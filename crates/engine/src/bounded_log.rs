@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tripmeter_model::file::append;
 use tripmeter_model::folder_handle::FolderHandle;
 
-/// Bytes kept of the beginning, and of the end.
+/// Bytes kept at the beginning, and as many at the end.
 const KEPT_BYTES: u64 = 512 << 10;
 /// Largest size of the file after a process group has ended.
 pub(crate) const MOST_BYTES: u64 = 2 << 20;
@@ -24,7 +24,7 @@ const LINE_END: &str = " bytes left out here; a log keeps its first and last 512
 pub(crate) struct BoundedLog {
     file: File,
     path: PathBuf,
-    /// Offset of the output of these processes.
+    /// Offset at which the output of these processes begins.
     start: u64,
 }
 
@@ -47,18 +47,18 @@ impl BoundedLog {
         self.length() == 0
     }
 
-    /// [`last_words`] of these processes.
+    /// Last line that these processes wrote, as returned by [`last_words`].
     pub(crate) fn last_words(&self, skipped: &[String]) -> String {
         self.file.try_clone().map_or_else(|_| String::new(), |mut file| last_words(&mut file, self.start, skipped))
     }
 
-    /// Cuts the middle out of a log that is too long; returns true if it was.
+    /// Cuts the middle out of a log that is too long. Returns true if the log was too long.
     pub(crate) fn bound(&mut self) -> bool {
         let length = self.length();
         if length <= MOST_BYTES {
             return false;
         }
-        // A failure to cut is no reason to end a run.
+        // A failed cut is no reason to end a run.
         let _ = self.cut(length);
         true
     }

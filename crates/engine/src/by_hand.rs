@@ -19,19 +19,19 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tripmeter_model::printable::line;
 
-/// Order of the leader's supervisor to the follower's.
+/// Order from the leader's supervisor to the follower's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Order {
     System(String),
-    /// Start a follower process for the leader that listens there.
+    /// Start a follower process for the leader that listens at this socket.
     Start(PathBuf),
     Finish,
     End,
-    /// The experiment cannot begin; the reason.
+    /// Reason why the experiment cannot begin.
     Refuse(String),
 }
 
-/// First message of a follower. Another leader only tests whether the rendezvous is taken, and sends nothing.
+/// First message from a follower. A second leader, which only tests whether the rendezvous is taken, sends nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Coming {
     /// Versions of the follower, which must be the leader's.
@@ -78,7 +78,7 @@ fn socket(name: &str) -> String {
     format!("rendezvous-{name}")
 }
 
-/// Path of the socket of a rendezvous, for people.
+/// Path of a rendezvous socket, as shown in messages.
 pub fn rendezvous(name: &str) -> Result<PathBuf, MeetError> {
     let shown = Private::with(|private| Ok(private.shown(&socket(name))));
     shown.map_err(|error| MeetError::System(PathBuf::from(name), error))
@@ -113,7 +113,7 @@ impl Meeting {
             if UnixStream::connect(&place).is_ok() {
                 return Ok(None);
             }
-            // A socket that nobody listens at is left from a killed leader.
+            // Nobody listens: a killed leader left the socket behind.
             let _ = fs::remove_file(&place);
             Ok(Some((UnixListener::bind(place)?, private)))
         });
@@ -135,7 +135,7 @@ impl Meeting {
                         Some(versions) if versions == Versions::own() => break Ok(stream),
                         Some(versions) => {
                             let why = versions.differ("follower", "leader");
-                            // The follower may have gone; this side reports the reason too.
+                            // The follower may have gone; this side reports the reason as well.
                             let _ = send(&mut stream, &Order::Refuse(why.clone()));
                             break Err(MeetError::Versions(why));
                         }
@@ -186,8 +186,8 @@ impl Drop for Meeting {
     }
 }
 
-/// Waits for a leader of this user, and starts a follower process for each of its sub-experiments. Only the given
-/// plugins are loaded, by their systems. `watch` is called with each system.
+/// Waits for a leader of this user, and starts a follower process for each of its sub-experiments. `plugins`, files
+/// by name of the system, are the only ones loaded. `watch` is called with the name of each system.
 pub fn follow(
     tripmeter: &Path,
     plugins: &BTreeMap<String, PathBuf>,
@@ -210,7 +210,7 @@ pub fn follow(
             Ok(Heard::Nothing) => {}
             Ok(Heard::Message(Order::System(name))) => watch(&name),
             Ok(Heard::Message(Order::Start(control))) => {
-                // Scratch folder of the leader.
+                // The control socket is in the leader's scratch folder.
                 let folder = control.parent().unwrap_or(Path::new(ROOT));
                 let started = Worker::spawn(tripmeter, folder, &BTreeMap::new(), None, None);
                 let mut started = started.map_err(system)?;
@@ -227,7 +227,7 @@ pub fn follow(
             Ok(Heard::Message(Order::Refuse(why))) => return Err(MeetError::Versions(line(&why).into_owned())),
             ended @ (Ok(Heard::End) | Err(_)) => {
                 drop(worker);
-                // Left by a killed leader; its own processes have ended with it.
+                // A killed leader leaves its scratch files behind; its processes have ended, so they can be removed.
                 scratch::remove_leftovers();
                 return Err(match ended {
                     Err(error) if error.kind() == ErrorKind::InvalidData => system(error),
@@ -292,7 +292,7 @@ mod tests {
                     scope.spawn(|| {
                         together.wait();
                         match Meeting::wait(&name, Duration::from_secs(120), &stop) {
-                            // The last but one to fail ends the wait of the remaining leader.
+                            // The last leader to fail ends the wait of the one that remains.
                             Err(MeetError::Taken(_)) => {
                                 if taken.fetch_add(1, Relaxed) + 2 == LEADERS {
                                     stop.store(true, Relaxed);

@@ -35,7 +35,7 @@ fn too_long() -> io::Error {
 /// Reads one message; `None` at the end of the stream.
 ///
 /// # Errors
-/// If the stream breaks, or the line is too long or no such message.
+/// If the stream breaks, the line is too long, or the line is not a message of this type.
 pub fn receive<T: BoundedMessage>(reader: &mut impl BufRead) -> io::Result<Option<T>> {
     receive_line(reader)?.map(|line| parse(&line)).transpose()
 }
@@ -60,11 +60,11 @@ pub enum Heard<T> {
     End,
 }
 
-/// Reader of messages that never waits for the rest of one.
+/// Message reader that does not wait for the rest of an incomplete message.
 #[derive(Debug)]
 pub struct Incoming {
     stream: UnixStream,
-    /// Bytes that were read and not returned.
+    /// Bytes that were read, but not returned yet.
     read: VecDeque<u8>,
     /// Length of the prefix of `read` without a line end.
     searched: usize,
@@ -75,7 +75,7 @@ impl Incoming {
         Self { stream, read: VecDeque::new(), searched: 0 }
     }
 
-    /// Next message, if it is complete before the time has passed or a signal comes.
+    /// Next message, if it is complete within `time`. A signal ends the wait early.
     pub fn next<T: BoundedMessage>(&mut self, time: Duration) -> io::Result<Heard<T>> {
         Ok(match self.next_line(time)? {
             Heard::Message(line) => Heard::Message(parse(&line)?),
@@ -84,7 +84,6 @@ impl Incoming {
         })
     }
 
-    /// Next line, without parsing it.
     pub(crate) fn next_line(&mut self, time: Duration) -> io::Result<Heard<Vec<u8>>> {
         const PIECE_BYTES: usize = 64 << 10;
         if let Some(line) = self.whole() {
@@ -142,13 +141,13 @@ impl Versions {
     }
 }
 
-/// Error for anything but a message from the peer.
+/// Error for input from the peer that is not a valid message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Junk {
-    /// Completes the words "it sent".
+    /// Error text, to be put after "it sent".
     what: String,
-    /// Versions of the peer if this is the settings of a follower, perhaps of another version.
+    /// Versions of the peer, if the line is the setup message of a follower, perhaps in the format of another version.
     pub versions: Option<Versions>,
 }
 
@@ -184,10 +183,10 @@ impl From<io::Error> for Junk {
     }
 }
 
-/// Capacity of the queue of messages; the peer waits while it is full. No leader or follower sends as many at once.
+/// Capacity of the queue of incoming messages, more than are ever sent at once; the peer waits while it is full.
 const MOST_UNHEARD: usize = 1024;
 
-/// End of a channel. A thread reads its incoming side, and sleeps except when a message comes.
+/// One end of a control channel. A thread reads incoming messages, and sleeps between them.
 pub struct Channel<In> {
     writer: UnixStream,
     incoming: Receiver<Result<In, Junk>>,
@@ -197,14 +196,14 @@ pub struct Channel<In> {
 pub enum NoMessage {
     Closed,
     TimedOut,
-    /// The peer sent something else than a message; nothing more is read.
+    /// The peer sent something other than a message; nothing more is read.
     Junk(Junk),
 }
 
 impl<In: BoundedMessage + Send + 'static> Channel<In> {
-    /// Starts the reading thread. A message with a number by `stops` sets [`Shared::last`] to it and [`Shared::stop`].
-    /// `target` is then interrupted until it reacts. The end of the stream sets [`Shared::peer_gone`] and interrupts
-    /// `target` once.
+    /// Starts the reading thread. If `stops` returns a number for a message, the thread stores it in [`Shared::last`]
+    /// and sets [`Shared::stop`]. It then interrupts `target` until it reacts. The end of the stream sets
+    /// [`Shared::peer_gone`] and interrupts `target` once.
     pub fn new(
         stream: UnixStream,
         shared: Arc<Shared>,
@@ -218,7 +217,7 @@ impl<In: BoundedMessage + Send + 'static> Channel<In> {
                 let message = match receive::<In>(&mut reader) {
                     Ok(Some(message)) => message,
                     Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                        // An error means that nobody receives any more.
+                        // An error means that the receiver is gone.
                         let _ = sender.send(Err(error.into()));
                         break;
                     }
@@ -262,8 +261,8 @@ impl<In: BoundedMessage + Send + 'static> Channel<In> {
     }
 }
 
-/// Pauses between interrupts of a measuring thread: short at first, 120 s in all, as long as a follower may still
-/// receive.
+/// Pauses between interrupts of a measuring thread: short at first. They last 120 s in total, as a follower may still
+/// receive for that long.
 fn pauses() -> impl Iterator<Item = Duration> {
     const MANY: usize = 20;
     const LONGEST: Duration = Duration::from_millis(100);
@@ -276,16 +275,16 @@ fn pauses() -> impl Iterator<Item = Duration> {
     })
 }
 
-/// Interrupts from a new thread, so that reading goes on meanwhile.
+/// Sets [`Shared::stop`], and interrupts `target` from a new thread so that reading continues.
 fn stop(shared: Arc<Shared>, target: Target) {
     shared.stop.store(true, Release);
     let remind = move || remind(&shared, &target, || !shared.stop.load(Relaxed));
     let spawned = std::thread::Builder::new().spawn(remind.clone());
-    // Without a new thread, reading waits.
+    // If no thread can be started, reading waits.
     spawned.map_or_else(|_| remind(), drop);
 }
 
-/// Interrupts the thread until it reacts. One signal may come too early, just before the blocking call.
+/// Interrupts the thread until it reacts: a single signal may come too early, just before the blocking call.
 fn remind(shared: &Shared, target: &Target, noted: impl Fn() -> bool) {
     for pause in pauses() {
         if noted() {

@@ -1,11 +1,11 @@
-//! Clock of all samples: the invariant TSC where there is one, otherwise CLOCK_MONOTONIC.
+//! Clock of all samples: the invariant TSC if the CPU has one, otherwise CLOCK_MONOTONIC.
 #![expect(unsafe_code, reason = "reads the time-stamp counter")]
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 use tripmeter_model::manifest::ClockInfo;
 
-/// Source of ticks. The measuring loop is compiled for each.
+/// Source of ticks. The measuring loop is compiled once for each source.
 pub trait Clock: Send {
     fn now(&self) -> u64;
 }
@@ -107,7 +107,7 @@ pub(crate) struct TimeOfDay {
 }
 
 impl TimeOfDay {
-    /// Time since half a month ago: current readings are then exact as floats.
+    /// Clock with an epoch about 13 days ago, so that current readings are exact as floating-point numbers.
     pub(crate) fn recent() -> Self {
         Self { epoch_ns: Self { epoch_ns: 0 }.now().saturating_sub(1 << 50) }
     }
@@ -165,7 +165,7 @@ fn tsc_refusal() -> Option<String> {
     Some("the CPU has no TSC".to_owned())
 }
 
-/// TSC and CLOCK_MONOTONIC at one moment: the closest pair of readings.
+/// Simultaneous readings of the TSC and CLOCK_MONOTONIC: the closest pair of many.
 #[derive(Clone, Copy, Debug)]
 struct Anchor {
     ticks: u64,
@@ -198,7 +198,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Chooses the clock and calibrates it for 40 ms. The TSC is refused if its two halves differ by more than 100 ppm.
+    /// Chooses the clock and calibrates it for 40 ms. The TSC is refused if two halves differ by more than 100 ppm.
     pub fn new() -> Self {
         let refused = |reason| Self { timebase: Timebase::NANOSECONDS, reason: Some(reason), anchor: None };
         if let Some(reason) = tsc_refusal() {
@@ -218,7 +218,7 @@ impl Calibration {
         Self { timebase, reason: None, anchor: Some(first) }
     }
 
-    /// Relative error of the calibration over all the time since, in ppm; `None` for CLOCK_MONOTONIC.
+    /// Relative error of the calibrated frequency, measured over the time since; in ppm. `None` for CLOCK_MONOTONIC.
     pub fn drift_ppm(&self) -> Option<f64> {
         let frequency = self.anchor?.frequency_to(&Anchor::take());
         Some((frequency / self.timebase.frequency_hz - 1.0) * 1e6)
@@ -247,7 +247,7 @@ impl Default for Calibration {
     }
 }
 
-/// Cost of a reading and smallest non-zero step, in ticks. The cost is the median over batches of their means.
+/// Cost of a reading and smallest non-zero step, in ticks. The cost is the median of the batch means.
 fn cost_and_granularity(clock: &impl Clock) -> (f64, f64) {
     const BATCHES: usize = 101;
     const READINGS: u64 = 100;
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn the_clock_in_use_goes_forward_and_agrees_with_the_kernels() {
         let calibration = Calibration::new();
-        // Each reading lies between two of the kernel's clock, however slow the machine is.
+        // Each reading lies between two readings of the kernel's clock, however slow the machine is.
         let look = || (monotonic_ns(), calibration.timebase.now(), monotonic_ns());
         let first = look();
         std::thread::sleep(std::time::Duration::from_millis(30));

@@ -11,15 +11,15 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 use tripmeter_model::manifest::CoreToCoreProbe;
 
-/// Round trips of one probe; they take well below a millisecond on two CPUs.
+/// Number of round trips per probe; all of them take well below a millisecond on two CPUs.
 pub const TRIPS: u64 = 2000;
 const MOST_TIME: Duration = Duration::from_millis(500);
-/// Timeout of a message in a bare loop: on a busy machine, the process of its follower may have just been started.
+/// Timeout for a message in a bare loop: long enough for the follower process to start on a busy machine.
 const MOST_TIME_BARE: Duration = Duration::from_secs(30);
-/// Value of the word once the leader has ended the probe.
+/// Value of the shared word after the leader has ended the probe.
 const ENDED: u64 = u64::MAX;
 
-/// Page that both processes map. Its first word is in the cache line that is passed.
+/// Page that both processes map. Its first word lies in the cache line that is passed.
 #[derive(Debug)]
 pub struct Page(SharedPage);
 
@@ -38,7 +38,6 @@ impl Page {
         SharedPage::open(place).map(Self)
     }
 
-    /// Memory file of the page.
     pub fn file(&self) -> io::Result<File> {
         self.0.file.try_clone()
     }
@@ -51,7 +50,7 @@ impl Page {
         self.header(0)
     }
 
-    /// Spins until the word has this value; false after `most`, or if the peer has ended the probe.
+    /// Spins until the word has this value. Returns false after the time `most`, or if the peer has ended the probe.
     fn await_value(&self, value: u64, most: Duration) -> bool {
         let start = std::time::Instant::now();
         loop {
@@ -124,7 +123,7 @@ impl Page {
         &self.0.words()[place]
     }
 
-    /// Writes a header of 16 bytes, then passes the line by `value`.
+    /// Writes a header of 16 bytes, then hands the cache line over by storing `value` in the first word.
     fn send(&self, value: u64) {
         self.header(1).store(value, Relaxed);
         self.header(2).store(!value, Relaxed);
@@ -137,7 +136,7 @@ impl Page {
             && self.header(2).load(Relaxed) == !value
     }
 
-    /// Round trips in ticks, with one clock reading each. `None` if the peer does not answer.
+    /// Exchanges messages, with one clock reading each. Round trips in ticks; `None` if the peer does not answer.
     pub fn exchange(&self, timebase: &Timebase, trips: u64) -> Option<Vec<u64>> {
         let mut samples = vec![0; trips as usize];
         let mut previous = timebase.now();
@@ -153,7 +152,7 @@ impl Page {
         Some(samples)
     }
 
-    /// Runs the follower's half of [`Self::exchange`]; false if it ended early.
+    /// Runs the follower's half of [`Self::exchange`]. Returns false if a message was late or wrong.
     pub fn answer(&self, trips: u64) -> bool {
         (0..trips).all(|trip| {
             let is_there = self.receive(2 * trip + 1);
@@ -167,7 +166,7 @@ impl Page {
 mod tests {
     use super::*;
 
-    /// Longer than a busy machine keeps a thread off its CPUs.
+    /// Longer than a thread on a busy machine waits for a CPU.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn meet<L, F: Send>(lead: impl Fn(&Page) -> L, follow: impl Fn(&Page) -> F + Sync) -> (L, F) {

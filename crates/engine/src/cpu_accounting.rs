@@ -1,4 +1,4 @@
-//! Test of how the kernel splits CPU time into user and system: exactly, or by sampling at timer ticks.
+//! Check of how the kernel splits CPU time into user and system: exactly, or by sampling at timer ticks.
 #![expect(unsafe_code, reason = "a system call")]
 
 use crate::audit::cpu_list;
@@ -11,7 +11,7 @@ use std::thread;
 
 /// CPU time of a probe. It is less than a tick of any kernel (1 ms or more), so at most one tick samples it.
 const PROBE_NS: u64 = 300_000;
-/// Number of probes that must agree. A probe that loses its CPU may meet two ticks, by chance in both states.
+/// Number of probes that must agree. A preempted probe may see two ticks, by chance one in each state.
 const PROBES: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ enum Exact {
 }
 
 /// True if the kernel time of this process is exact wherever its threads may run. With sampling, messages sent in step
-/// with ticks are all kernel time, or none.
+/// with timer ticks seem to cost only kernel time, or none.
 pub fn is_kernel_time_exact() -> bool {
     static EXACT: OnceLock<Exact> = OnceLock::new();
     let exact = EXACT.get_or_init(|| {
@@ -46,7 +46,7 @@ pub fn is_kernel_time_exact() -> bool {
 fn probe() -> Option<(u64, u64)> {
     let work = || {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // The loop also ends without such a clock.
+        // The loop is bounded, even if the clock does not advance.
         for _ in 0..PROBE_NS {
             (0..1000_u64).for_each(|step| {
                 black_box(step);
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// Compares with the configuration that the kernel shows, if it does.
+    /// Compares with `/proc/config.gz`, if the kernel provides it.
     #[test]
     fn probes_agree_with_the_configuration_of_the_kernel() {
         let config = Command::new("zcat").arg("/proc/config.gz").output();

@@ -27,11 +27,11 @@ use tripmeter_abi::{NodeOptions, Status};
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::plan::Daemons;
 
-/// Largest size of a lease file: a line of our own, and one for each daemon that cannot be checked from here.
+/// Largest size of a lease file: a line for our own daemon, and one for each daemon that cannot be checked from here.
 const MOST_NOTED_BYTES: u64 = 4096;
-/// Longest start of a daemon: it may have gigabytes to prepare.
+/// Timeout for the start of a daemon: it may have to prepare gigabytes of memory.
 const STARTING_TIME: Duration = Duration::from_secs(60);
-/// Longest time from its start until it handles the signal that ends it.
+/// Longest time from the start of a daemon until it handles SIGTERM.
 const BEGINNING_TIME: Duration = Duration::from_secs(1);
 /// Longest wait for a daemon to end, after SIGTERM and again after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -60,14 +60,14 @@ pub enum DaemonError {
     #[error("daemon '{name}' cannot be started: {why}")]
     System {
         name: String,
-        /// The reason, for people.
+        /// Reason, as shown in the message.
         why: String,
     },
-    #[error("interrupted while it waited for daemon '{0}'")]
+    #[error("interrupted while waiting for daemon '{0}'")]
     Interrupted(String),
 }
 
-/// Daemons in use by this experiment. Dropping it gives them up.
+/// Daemons in use by this experiment. Dropping it releases them.
 #[derive(Debug, Default)]
 pub struct DaemonLeases {
     leases: Vec<Lease>,
@@ -85,12 +85,12 @@ struct Lease {
     log: Option<BoundedLog>,
     /// Identity of the daemon, if Tripmeter started it.
     daemon: Option<ProcessIdentity>,
-    /// True once the lease is given up, so that `drop` does not wait again for a daemon that did not end.
+    /// True once the lease is released, so that `drop` does not wait again for a daemon that did not end.
     is_given_up: bool,
 }
 
 impl DaemonLeases {
-    /// Ensures that the daemon of a transport runs. Returns a note for people if it was started.
+    /// Ensures that the daemon of a transport runs. Returns a note for the user if it was started.
     pub fn ensure(
         &mut self,
         entry: &Entry,
@@ -119,14 +119,14 @@ impl DaemonLeases {
         Ok(started.then(|| format!("started {name}; it is stopped at the end")))
     }
 
-    /// Cuts the middle out of logs that are too long; returns true if one was.
+    /// Cuts the middle out of logs that are too long. Returns true if at least one was too long.
     pub fn bound_logs(&mut self) -> bool {
         let logs = self.leases.iter_mut().filter_map(|lease| lease.log.as_mut());
         // `any` would stop at the first log that is too long.
         logs.map(|log| log.bound()).filter(|is_long| *is_long).count() > 0
     }
 
-    /// Gives up all daemons, and returns notes about those that still run. After a stop by the user, a second stop ends
+    /// Releases all daemons, and returns notes about those that still run. After a stop by the user, a second stop ends
     /// this wait.
     pub fn end(&mut self, stop: &AtomicBool) -> Vec<String> {
         let was_stopped = stop.swap(false, Relaxed);
@@ -136,7 +136,7 @@ impl DaemonLeases {
     }
 
     /// Note if the daemon has ended since [`DaemonLeases::ensure`], even if another one replaced it. Waits up to
-    /// `patience` for a daemon that ends its clients first.
+    /// `patience`, because an ending daemon may end its clients first.
     pub fn ended(&self, entry: &Entry, name: &str, options: &NodeOptions, patience: Duration) -> Option<String> {
         let lease = self.leases.iter().find(|lease| lease.name == name)?;
         let deadline = Instant::now() + patience;
@@ -152,7 +152,7 @@ impl DaemonLeases {
         }
     }
 
-    /// True if Tripmeter started the daemon and a signal has stopped it.
+    /// True if Tripmeter started the daemon and a signal, such as SIGSTOP, has paused it.
     pub fn is_stopped(&self, name: &str) -> bool {
         let daemon = self.leases.iter().find(|lease| lease.name == name).and_then(|lease| lease.daemon.as_ref());
         daemon.is_some_and(|daemon| !daemon.is_dead() && os::is_stopped(daemon.pid()))
@@ -174,12 +174,12 @@ fn failed(name: &str, error: io::Error) -> DaemonError {
     }
 }
 
-/// Daemons in a lease file that Tripmeter started since the machine booted.
+/// Daemons in a lease file, started by Tripmeter since the machine booted.
 #[derive(Default)]
 struct Noted {
-    /// Daemon whose process number is valid here, running or not.
+    /// Daemon whose PID is valid in this PID namespace; running or not.
     known: Option<ProcessIdentity>,
-    /// Lines of daemons in other PID namespaces, whose numbers mean other processes here, and of [`Self::denied`].
+    /// Lines about daemons in other PID namespaces, whose PIDs mean other processes here, and about [`Self::denied`].
     unknown: String,
     /// Running daemon that this user must not signal.
     denied: Option<ProcessIdentity>,
@@ -202,14 +202,14 @@ impl Lease {
         })
     }
 
-    /// Path of the lease file, as opened and as shown to people.
+    /// Path of the lease file: as opened, and as shown in messages.
     fn file(&self) -> (PathBuf, PathBuf) {
         let name = format!("{PREFIX}{}", self.name);
         (self.private.at(&name), self.private.shown(&name))
     }
 
-    /// Takes a locked lease. If its last user removed the file during the wait for the lock, tries again with the new
-    /// file.
+    /// Opens and locks a lease. If its last user removed the file during the wait for the lock, tries again with the
+    /// new file.
     fn take(name: &str, stop: &Arc<AtomicBool>) -> io::Result<Self> {
         loop {
             let lease = Self::open(name, stop)?;
@@ -256,7 +256,7 @@ impl Lease {
         if daemon_missing(entry, options).is_none() {
             return Ok(false);
         }
-        // A daemon in the file that is not ready was given up, or its starter was killed.
+        // If the daemon in the file is not ready, its starter gave it up or was killed.
         if let Some(unready) = self.started_by_us().filter(ProcessIdentity::is_alive)
             && !self.stop(&unready)
         {
@@ -326,13 +326,13 @@ impl Lease {
     fn note(&mut self, identity: Option<&ProcessIdentity>) -> io::Result<()> {
         let own = identity.map_or_else(String::new, |identity| format!("{} {identity}\n", os::boot()));
         let mut text = own;
-        // Ours comes first: lines without room are dropped, and could not be stopped from here.
+        // Our line comes first: daemons on lines that do not fit could not be stopped from here anyway.
         for line in self.noted().unknown.split_inclusive('\n') {
             if text.len() + line.len() <= MOST_NOTED_BYTES as usize {
                 text += line;
             }
         }
-        // If this process is killed in between, a cut line is left, which names no daemon.
+        // If this process is killed between these calls, a truncated line is left, which names no daemon.
         self.lock.write_all_at(text.as_bytes(), 0)?;
         self.lock.set_len(text.len() as u64)
     }
@@ -361,7 +361,7 @@ impl Lease {
 
     /// Ends the daemon with SIGTERM, then SIGKILL. Returns false if it still runs, or the user stopped the wait.
     fn stop(&mut self, daemon: &ProcessIdentity) -> bool {
-        // Before it handles SIGTERM, the signal would kill it and leave its files. This wait is never cut short.
+        // The wait is never cut short: until the daemon handles SIGTERM, the signal would kill it and leave its files.
         if self.child.as_ref().is_some_and(|child| daemon.is(child.id())) {
             self.wait(daemon, BEGINNING_TIME, || os::handles(daemon.pid(), Signal::TERM));
         }
@@ -393,7 +393,7 @@ impl Lease {
         }
     }
 
-    /// Gives up the lease. Its last user stops the daemon and removes the file. Returns a note if the daemon may still
+    /// Releases the lease. Its last user stops the daemon and removes the file. Returns a note if the daemon may still
     /// run.
     fn give_up(&mut self) -> Option<String> {
         self.is_given_up = true;
@@ -424,7 +424,7 @@ impl Lease {
                 file.display()
             ));
         }
-        // An error means that another last user removed it.
+        // An error means that another process has removed it.
         let _ = fs::remove_file(self.file().0);
         None
     }
@@ -438,7 +438,7 @@ impl Drop for Lease {
     }
 }
 
-/// Stops daemons that Tripmeter started and whose last user was killed. Returns notes about those that still run.
+/// Stops daemons that Tripmeter started and whose last user was killed. Returns notes about those still running.
 pub fn stop_leftovers(stop: &Arc<AtomicBool>) -> Vec<String> {
     let names = Private::with(|private| Ok(private.names())).unwrap_or_default();
     let leases = names.iter().filter_map(|name| Lease::open(name.strip_prefix(PREFIX)?, stop).ok());
@@ -457,8 +457,8 @@ mod tests {
         Lease::take(name, &never()).unwrap()
     }
 
-    /// Drops the last use of a lease. A process that another test forks holds our lock until it calls exec. It is then
-    /// the last user, and whoever uses the lease next drops it again, as [`stop_leftovers`] does.
+    /// Drops a lease until `is_done`. A process that another test forks holds our lock until it calls exec, which makes
+    /// it the last user. The lease is then opened and dropped again, as in [`stop_leftovers`].
     fn drop_last(lease: Lease, is_done: impl Fn() -> bool) {
         let (name, start) = (lease.name.clone(), Instant::now());
         drop(lease);
@@ -481,7 +481,7 @@ mod tests {
     #[test]
     fn a_lease_whose_file_was_removed_is_not_kept() {
         let name = format!("test-removed-{}", std::process::id());
-        // Other experiments of this user look at all leases, and remove those that are not locked.
+        // Other experiments of this user check all leases, and remove those that are not locked.
         let old = loop {
             let old = Lease::open(&name, &never()).unwrap();
             if os::lock_file(&old.lock, true).unwrap() && old.is_current() {
@@ -515,7 +515,7 @@ mod tests {
         let made = folder.path().join("made");
         fs::write(&made, "").unwrap();
         let mut lease = take(&format!("test-beginning-{}", std::process::id()));
-        // Not even if the user stops the wait.
+        // A stop by the user does not shorten the wait.
         lease.stop = Arc::new(AtomicBool::new(true));
         let child = Command::new("sh")
             .args(["-c", "sleep 0.05; trap 'rm \"$0\"; exit' TERM; while :; do sleep 0.05; done"])
@@ -580,7 +580,7 @@ mod tests {
             let stop = stop.clone();
             move || daemons.end(&stop)
         });
-        // A stop from before `end` does not end this wait.
+        // `end` clears an earlier stop, which must not end its wait.
         while stop.load(Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,4 +1,4 @@
-//! Joins the time stamps of both sides into the fate of each message of pattern `publish`, and of each call of `call`.
+//! Joins the time stamps of both sides into the outcome of each message (`publish`) or call (`call`).
 
 mod paces;
 
@@ -21,11 +21,11 @@ use tripmeter_model::series::Series;
 use tripmeter_model::trial::Trial;
 use tripmeter_stats::series::Thinned;
 
-/// Time stamps of one topic, publisher or client, in ticks, by message number. A call arrives with its answer; a failed
-/// call is damaged, and one that timed out is lost.
+/// Time stamps of one topic, publisher or client, in ticks, one per message. A call arrives when its answer does. A
+/// failed call counts as damaged, and one that timed out as lost.
 #[derive(Clone)]
 pub struct Topic<S = Schedule> {
-    /// Intended send times; `None` if they are the actual ones.
+    /// Intended send times; `None` if they equal the actual ones.
     pub schedule: Option<S>,
     /// Actual send times, shared by all followers.
     pub sent: Arc<[u64]>,
@@ -37,7 +37,7 @@ pub struct Topic<S = Schedule> {
     pub requests: Vec<u64>,
 }
 
-/// Messages that came to a follower, or to the last of several.
+/// Messages received by one follower, or by the last of several.
 pub struct Delivered<S = Schedule> {
     pub topics: Vec<Topic<S>>,
     /// Counts by the follower: one for each topic, then one for messages without a readable publisher.
@@ -45,8 +45,8 @@ pub struct Delivered<S = Schedule> {
 }
 
 impl<S: Copy> Delivered<S> {
-    /// Messages as the last of several followers got them: each arrives when it has reached all. A message that was
-    /// damaged or duplicated at any follower counts once. For damaged headers, the largest count of a follower is
+    /// Merges the messages of several followers: each arrives when the last follower has received it. A message that
+    /// was damaged or duplicated at any follower counts once. For damaged headers, the largest count of any follower is
     /// taken.
     pub fn at_last(each: &[&Self]) -> Self {
         let Some(first) = each.first() else { return Self { topics: Vec::new(), arrived: Vec::new() } };
@@ -62,7 +62,7 @@ impl<S: Copy> Delivered<S> {
         let topics: Vec<Topic<S>> = topics.collect();
         let arrived = topics.iter().enumerate().map(|(at, topic)| {
             let most = |of: &dyn Fn(&Self) -> u64| each.iter().map(|one| of(one)).max().unwrap_or(0);
-            // A message with a damaged header has no mark, and one that came three times has one.
+            // A message with a damaged header has no mark; one that arrived three times has a single mark.
             let unmarked = most(&|one| one.arrived[at].damaged.saturating_sub(one.topics[at].counted().damaged));
             let duplicated = most(&|one| one.arrived[at].duplicated);
             let counted = topic.counted();
@@ -91,7 +91,7 @@ impl<S> Topic<S> {
 }
 
 impl<S: Timetable> Topic<S> {
-    /// All messages sent. One that arrived more than `patience` ticks after its sending is late.
+    /// All messages sent. A message that arrived more than `patience` ticks after it was sent is late.
     pub fn deliveries(&self, patience: u64) -> impl Iterator<Item = Delivery> {
         let stamps = self.sent.iter().zip(&self.arrived).zip(&self.marks).enumerate();
         stamps.map(move |(index, ((&actual, &arrived), &marks))| {
@@ -133,25 +133,25 @@ pub struct Tally {
     late: Vec<u64>,
     /// Largest error between the clocks of two hosts; `None` with one host.
     clock_error: Option<ClockError>,
-    /// True for calls: answers arrive on the clock that their requests were sent by.
+    /// True for calls: sending and answer are timed by one clock.
     are_calls: bool,
-    /// Messages that arrived before they were sent, which is possible only with two clocks.
+    /// Number of messages that arrived before they were sent, which is possible only with two clocks.
     pub before_sent: u64,
-    /// Messages sent late by more than `gap`.
+    /// Number of messages sent more than `paces.gap` ticks late.
     pub behind: u64,
     /// Response and service times of the first topics or clients, in send order.
     series: Vec<[Thinned; 2]>,
-    /// Time from the intended sending.
+    /// Time from the intended send time to the arrival.
     pub response: Distribution,
-    /// Time from the actual sending.
+    /// Time from the actual send time to the arrival.
     pub service: Distribution,
     pub lateness: Distribution,
-    /// One-way latency of requests of successful calls, from the actual sending to the arrival at the follower.
+    /// One-way latency of the requests of successful calls, from the actual send time to the arrival at the follower.
     pub one_way: OneWay,
 }
 
 impl Delivery {
-    /// Removes the times by the follower's clock: the arrival, or the request's arrival of a call.
+    /// Removes the time read from the follower's clock: the arrival of a message, or of a call's request.
     fn without_other_clock(self, is_call: bool) -> Self {
         if is_call { Self { requested: None, ..self } } else { Self { arrived: None, ..self } }
     }
@@ -179,7 +179,7 @@ impl Tally {
         }
     }
 
-    /// Sets up for two clocks. For calls, only their requests are timed by both.
+    /// Prepares for the clocks of two hosts. In calls, only the requests are timed by both clocks.
     pub fn with_two_clocks(self, raw: Raw, are_calls: bool) -> Self {
         let new = || if are_calls { Distribution::new(raw) } else { Distribution::of_two_clocks(raw) };
         Self {
@@ -202,7 +202,7 @@ impl Tally {
     }
 
     /// Adds the messages of one piece and the follower's counts. Calls `row` with the index of the topic, the index of
-    /// the message in it, and the message. Times of two clocks with too large an error are left out.
+    /// the message in it, and the message. Omits times by two clocks whose error is too large.
     pub fn add<S: Timetable>(
         &mut self,
         topics: &[Topic<S>],
@@ -292,10 +292,10 @@ impl Tally {
         counts(sent, &arrived, self.late.iter().sum())
     }
 
-    /// Puts rate and counts of each topic, publisher or client into a trial, as stream `of(index)`. `late` is given for
-    /// calls: answers that came after the end of their call. Only the first `most` links and the slowest are put.
+    /// Puts the rate and counts of each topic, publisher or client into a trial, as stream `of(index)`. For calls,
+    /// `late` counts answers after the end of their call. Only the first `most` links and the slowest are put.
     ///
-    /// A message with a damaged header belongs to no publisher: it is lost there, and damaged in the total.
+    /// A message with a damaged header belongs to no publisher: it counts as lost there, and as damaged in the total.
     pub fn put_links(&self, trial: &mut Trial, of: impl Fn(u32) -> Stream, most: usize, late: Option<&[u64]>) {
         let rate_hz = |link: &usize| self.paces.rate_hz(*link).unwrap_or(0.0);
         let all = 0..self.links();
@@ -314,7 +314,7 @@ impl Tally {
         }
     }
 
-    /// True if the clocks may be too far apart for times by both.
+    /// True if the clocks may be too far apart for times that use both.
     fn is_refused(&self) -> bool {
         self.clock_error.is_some_and(|error| error.is_too_large)
     }
@@ -351,8 +351,8 @@ impl Tally {
         self.lateness.put(trial, stream, Figure::Lateness);
     }
 
-    /// Puts counts and times of calls into a trial. `late` answers came after the end of their call. With `has_rate`,
-    /// calls were due at fixed times.
+    /// Puts counts and times of calls into a trial. `late` is the number of answers that came after the end of their
+    /// call. `has_rate` is true if calls were due at fixed times.
     pub fn put_calls(&mut self, trial: &mut Trial, stream: &Stream, late: u64, has_rate: bool) {
         trial.put_counts(stream, &self.calls(late), true);
         self.service.put(trial, stream, Figure::ServiceRtt);
@@ -372,7 +372,7 @@ impl Tally {
     }
 }
 
-/// Converts counts of messages to counts of calls, with `late` answers after the end of their call.
+/// Converts counts of messages to counts of calls, with `late` answers that came after the end of their call.
 fn calls(counts: Counts, late: u64) -> Counts {
     Counts { lost: counts.lost + counts.late, late: late + counts.late, reordered: 0, ..counts }
 }

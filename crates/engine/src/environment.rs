@@ -26,7 +26,7 @@ pub fn environment(calibration: &Calibration) -> Environment {
     }
 }
 
-/// Field of the firmware; `None` if it is empty or a placeholder.
+/// Firmware field in `/sys/class/dmi/id`; `None` if it is empty or a placeholder.
 fn firmware(name: &str) -> Option<String> {
     let text = fs::read_to_string(Path::new("/sys/class/dmi/id").join(name)).ok()?;
     let text = text.trim();

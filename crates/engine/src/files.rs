@@ -51,7 +51,7 @@ impl Files {
         Ok(Self { trials: job.done.trials, ..files })
     }
 
-    /// Creates the files of `raw`, and a log of histograms of `what`.
+    /// Creates the files that `raw` asks for, and a histogram log of `what`, if given.
     pub fn create(folder: &FolderHandle, name: &str, round: u32, raw: Raw, what: Option<&str>) -> io::Result<Self> {
         Self::begin(folder, name, round, raw, what, false)
     }
@@ -108,16 +108,16 @@ impl Files {
         Ok(Lengths(lengths))
     }
 
-    /// Cuts off what was written since: half a trial is worse than none.
+    /// Truncates the files to these lengths: half a trial is worse than none.
     pub(crate) fn cut(&self, lengths: Lengths) {
         for (length, file) in lengths.0.into_iter().zip(self.files()) {
-            // A failure to cut is the lesser error.
+            // The error that led here matters more than a failed truncation.
             let _ = file.map_or(Ok(()), |file| file.set_len(length));
         }
     }
 
-    /// Appends the histograms of a payload under their tags, and its round trips in nanoseconds to eProsima's file. A
-    /// process that is killed after the return loses none of them.
+    /// Appends the histograms of a payload under their tags, and its round trips in nanoseconds to eProsima's file.
+    /// After the return, nothing is lost even if the process is killed.
     pub(crate) fn append_payload<'a>(
         &mut self,
         payload_bytes: u64,
@@ -147,7 +147,7 @@ impl Files {
         })
     }
 
-    /// Notes that the rows of the latest payload in eProsima's file were set aside, so their numbers are used again.
+    /// Notes that the rows of the latest payload in eProsima's file were set aside, to use their row numbers again.
     pub fn forget_latest(&mut self) {
         if let Some(measurements) = &mut self.measurements {
             measurements.forget_latest();
@@ -165,7 +165,7 @@ pub(crate) fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|there| there.is_dir())
 }
 
-/// True if a folder is there, in which files may be cut and removed; an error for a link or a file.
+/// True if the path is a folder, whose files may be cut and removed; an error for a link or a file.
 fn has_folder(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),

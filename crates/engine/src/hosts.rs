@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! leader ── Unix socket ── relay ── ssh ── tripmeter remote ── Unix socket ── follower
-//!                          (worker)        (there)                            (worker, there)
+//!                          (worker)        (remote host)                      (worker, remote host)
 //! ```
 //!
-//! For the supervisor, a relay is the follower process: it ends with the follower, and passes on its last message. Both
-//! ends of the ssh connection send a sign of life each second. An end that stays silent is given up, and what it
-//! started ends.
+//! To the supervisor, a relay is the follower process: it ends with the follower, and passes on its last message. Both
+//! ends of the ssh connection send a heartbeat each second. If one stays silent, the other closes the connection, and
+//! the processes started over it end.
 
 mod bounded;
 mod look;

@@ -1,5 +1,5 @@
-//! Type erasure of systems. Below a [`Lane`] every loop is compiled for the system's own links; above it nothing is generic
-//! over systems, clocks or the handling of payloads.
+//! Type erasure of systems. Below a [`Lane`], every loop is compiled for the system's own links. Above it, nothing is
+//! generic over systems, clocks or payload handling.
 //!
 //! A lane is called once per batch, never per message: in a batch of 1,024 messages or more, the call costs nothing.
 

@@ -33,8 +33,8 @@ fn tail(file: &mut File, from: u64) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Last line that is neither empty, nor in `skipped`, nor a hint of Rust. It has no control characters and at most 200
-/// characters.
+/// Last line that is neither empty, nor in `skipped`, nor a backtrace hint from Rust. Control characters are removed,
+/// and the line is cut to 200 characters.
 fn last_line(text: &str, skipped: &[String]) -> Option<String> {
     let mut lines = text.lines().rev().map(str::trim);
     let is_hint = |line: &str| line.is_empty() || line.starts_with("note: run with `RUST_BACKTRACE=");
@@ -42,7 +42,7 @@ fn last_line(text: &str, skipped: &[String]) -> Option<String> {
     last.map(short)
 }
 
-/// Message of the first panic, which Rust prints below the location.
+/// Message of the first panic, which Rust prints on the line after the location.
 fn first_panic(text: &str) -> Option<String> {
     let mut lines = text.lines().map(str::trim);
     lines.find(|line| line.starts_with("thread '") && line.contains(" panicked at "))?;

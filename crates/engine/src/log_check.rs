@@ -1,7 +1,7 @@
-//! Texts that are logged, and the check of the lines that a logger wrote.
+//! Texts for loggers, and the check of the lines that a logger wrote.
 //!
-//! A text is a number in 16 hexadecimal digits, then printable letters that follow from the number and their position.
-//! A logger may put a prefix before it, such as time and level. A line ends with the text and a line break.
+//! A text is a number in 16 hexadecimal digits, then printable letters that depend on the number and their position. A
+//! logger may put a prefix before it, such as time and level. A line ends with the text and a line break.
 
 use crate::numbers::{Numbers, Place};
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ impl LogText {
         Self { letters }
     }
 
-    /// Writes the text of a number; `out` has its length.
+    /// Writes the text of a number; the length of `out` sets the length of the text.
     #[inline]
     pub fn write(&self, number: u64, out: &mut [u8]) {
         let (digits, rest) = out.split_at_mut(DIGITS);
@@ -54,7 +54,7 @@ impl LogText {
     }
 }
 
-/// Checker of lines, which come in pieces of any size. Numbers begin with 1.
+/// Checker of log lines, which come in pieces of any size. Numbers begin with 1.
 #[derive(Debug)]
 pub struct LineCheck {
     text: LogText,
@@ -65,7 +65,7 @@ pub struct LineCheck {
     /// True if the incomplete line is too long to be kept.
     overlong: bool,
     intact: Numbers,
-    /// Readable numbers of damaged lines that have not arrived intact.
+    /// Numbers that were readable in damaged lines, and have not arrived intact.
     spoiled: BTreeSet<u64>,
     counts: Counts,
     lines: Lines,
@@ -115,7 +115,7 @@ impl LineCheck {
         self.keep(rest);
     }
 
-    /// Counts for `calls` calls, and figures of the lines. An incomplete last line is damaged.
+    /// Counts for `calls` log calls, and statistics of the lines. An incomplete last line counts as damaged.
     pub fn finish(mut self, calls: u64) -> (Counts, Lines) {
         if !self.begun.is_empty() || self.overlong {
             self.damaged();
@@ -247,13 +247,13 @@ mod tests {
         lines[2][30] ^= 1;
         let (counts, found) = check(5, &lines, 9);
         assert_eq!((counts, found.written), (all, 5));
-        // The number itself is lost.
+        // Without a readable number, the line is lost, too.
         lines[2] = b"x\n".to_vec();
         assert_eq!(check(5, &lines, 9).0, Counts { lost: 1, ..all });
         // A line that was repeated intact has arrived.
         lines[2] = [line("x ", 3), b"no line of ours\n".to_vec()].concat();
         assert_eq!(check(5, &lines, 9).0, Counts { received: 5, ..all });
-        // A line without line break, and an endless one.
+        // A line that is cut off, and one that is too long.
         lines[2] = line("x ", 3);
         lines[4].truncate(20);
         assert_eq!(check(5, &lines, 9).0, Counts { lost: 1, ..all });
@@ -262,7 +262,7 @@ mod tests {
         // A number that was never logged.
         lines[4] = line("x ", 6);
         assert_eq!(check(5, &lines, 100).0, Counts { lost: 1, ..all });
-        // Two lines in one, and a line behind too long a prefix.
+        // A line with too long a prefix.
         lines[4] = [vec![b'z'; MOST_PREFIX + 1], line("", 5)].concat();
         assert_eq!(check(5, &lines, 100).0, Counts { lost: 1, ..all });
     }

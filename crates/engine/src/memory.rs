@@ -1,4 +1,4 @@
-//! Allocations for many samples. Too little memory is an error, and does not end the process.
+//! Allocations for many samples. Too little memory is an error, but does not end the process.
 
 use thiserror::Error;
 
@@ -15,7 +15,7 @@ impl OutOfMemory {
     }
 }
 
-/// Allocates room for `count` values, and writes nothing to it.
+/// Allocates room for `count` values without writing to it.
 pub fn reserved<T>(count: u64, what: &str) -> Result<Vec<T>, OutOfMemory> {
     let mut values = Vec::new();
     let is_there = usize::try_from(count).is_ok_and(|count| values.try_reserve_exact(count).is_ok());

@@ -1,15 +1,15 @@
-//! Time to copy memory in one thread. A faster transport may not copy messages.
+//! Time to copy memory in one thread. A transport that takes less time probably does not copy messages.
 
 use crate::memory::reserved;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use tripmeter_model::manifest::MemoryCopy;
 
-/// Sizes of copies, in bytes: from a message in a cache to one in main memory.
+/// Sizes of copies, in bytes: from a message that fits into a cache to one in main memory.
 const SIZES: [u64; 5] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
 /// Time after which no further size is started; the largest takes some tens of milliseconds.
 const BUDGET: Duration = Duration::from_millis(25);
-/// Time for a size, after which only the [`FEWEST`] copies are completed.
+/// Time for one size. After it, copying stops as soon as there are [`FEWEST`] copies.
 const OF_A_SIZE: Duration = Duration::from_millis(3);
 const FEWEST: usize = 3;
 const MOST: usize = 200;
@@ -37,7 +37,7 @@ fn of_size(bytes: u64) -> Option<MemoryCopy> {
     Some(MemoryCopy { bytes, copy_ns: tripmeter_stats::median(&times)?.max(1.0) })
 }
 
-/// Buffer that is written, so that no page fault is measured. Writing by pages is fast in debug builds too.
+/// Buffer with every page written, so that no page fault is measured. Writing by pages is fast in debug builds too.
 fn written(bytes: u64) -> Option<Vec<u8>> {
     let mut buffer = reserved(bytes, "a copy").ok()?;
     (0..bytes >> 12).for_each(|_| buffer.extend_from_slice(&[1; 4096]));
@@ -58,7 +58,7 @@ mod tests {
         // Half of the copies of a size may be interrupted on a busy machine, but not in every attempt.
         let grows = |copies: &[MemoryCopy]| match copies {
             [small, .., large] => large.copy_ns > 2.0 * small.copy_ns,
-            // A stalled machine may not get to 1 MB.
+            // A stalled machine may run out of time before 1 MB.
             _ => true,
         };
         assert!(grows(&copies) || (0..100).any(|_| grows(&memory_copy(1 << 20))), "{copies:?}");

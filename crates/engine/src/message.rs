@@ -20,7 +20,7 @@ pub enum Kind {
     Pong = 2,
     /// Answer to a message whose touched payload was damaged.
     PongToDamaged = 3,
-    /// Answer of one of several followers to a message with a damaged header; its number is meaningless.
+    /// Answer of one of several followers to a message with a damaged header; its sequence number is meaningless.
     PongToUnreadable = 4,
 }
 
@@ -31,7 +31,7 @@ const KIND_BITS: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Header {
-    /// Number of the message, from 1 over a sub-experiment.
+    /// Sequence number, counted from 1 within a sub-experiment.
     pub sequence: u64,
     check: u32,
     kind: u32,
@@ -52,13 +52,13 @@ impl Header {
         Self { sequence, check: seal(sequence, kind, length), kind }
     }
 
-    /// Kind, if the header is intact, for a message of this length, and from the only follower.
+    /// Kind, if the header is intact, fits this length, and comes from the only follower.
     pub fn intact(&self, length: usize) -> Option<Kind> {
         let (kind, follower) = self.intact_of(length)?;
         (follower == 0 && kind != Kind::PongToUnreadable).then_some(kind)
     }
 
-    /// Kind and index of the sender, if the header is intact and for a message of this length.
+    /// Kind and index of the sender, if the header is intact and fits this length.
     pub fn intact_of(&self, length: usize) -> Option<(Kind, u32)> {
         const KINDS: [Kind; 4] = [Kind::Ping, Kind::Pong, Kind::PongToDamaged, Kind::PongToUnreadable];
         let (kind, follower) = (self.kind & ((1 << KIND_BITS) - 1), self.kind >> KIND_BITS);
@@ -74,8 +74,8 @@ fn seal(sequence: u64, kind: u32, length: usize) -> u32 {
     (mixed >> 32) as u32
 }
 
-/// Largest number of bytes after the header that are written and verified: [`Touch`] as a bound, so that one loop
-/// serves all of its values.
+/// Largest number of bytes after the header that are written and verified. It expresses [`Touch`] as a bound, so that
+/// one loop serves all of its values.
 #[derive(Clone, Copy, Debug)]
 pub struct TouchLimit(usize);
 

@@ -3,7 +3,7 @@
 use tripmeter_abi::{NodeOptions, Role};
 use tripmeter_model::plan::SubExperiment;
 
-/// Options of the leader's node, or of that of the first follower, on one host and without names or a scratch folder.
+/// Options of the leader's node or the first follower's, on one host, without names or a scratch folder.
 pub(crate) fn node_options(plan: &SubExperiment, role: Role) -> NodeOptions {
     let workload = &plan.workload;
     NodeOptions {

@@ -1,9 +1,9 @@
-//! Record of the numbers of a sequence that have arrived. It alone decides which are missing, late or duplicated.
+//! Record of the sequence numbers that have arrived. It alone decides which are missing, reordered or duplicated.
 
-/// Largest number of gaps. Beyond it, the oldest half is dropped, and their numbers count as duplicated.
+/// Largest number of gaps. Beyond it, the oldest half is dropped; numbers in dropped gaps count as duplicated.
 const MOST_GAPS: usize = 1 << 16;
 
-/// Number of gaps that need no allocation.
+/// Number of gaps with room from the start.
 const USUAL_GAPS: usize = 256;
 
 /// Missing numbers, as ranges in ascending order.
@@ -58,16 +58,16 @@ impl Gaps {
     }
 }
 
-/// Position of a number among those that arrived before.
+/// Position of a number relative to the earlier arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Before the first of the sequence.
+    /// Smaller than the first number of the sequence.
     Earlier,
-    /// Larger than all before.
+    /// Larger than all numbers before it.
     Ahead,
-    /// Smaller than one before, and new.
+    /// New, but smaller than a number that arrived before.
     Overtaken,
-    /// Arrived before.
+    /// Arrived before: a duplicate.
     Again,
 }
 
@@ -110,7 +110,7 @@ impl Numbers {
             if number > self.next {
                 self.gaps.add(self.next, number - 1);
             }
-            // A damaged number may be the largest there is.
+            // A damaged number may be the largest possible one.
             self.next = number.saturating_add(1);
             Place::Ahead
         } else if self.gaps.fill(number) {

@@ -1,5 +1,5 @@
-//! Calls of the operating system, except clock readings. The standard library comes first, then rustix, procfs and
-//! memmap2; each call of libc states its reason.
+//! System calls, except clock readings. The standard library is preferred, then rustix, procfs and memmap2; each call
+//! of libc states its reason.
 
 mod counters;
 pub(crate) mod descriptors;

@@ -13,7 +13,7 @@ use tripmeter_model::samples::SAMPLES;
 
 pub const PROGRAM: &str = "tripmeter_parquet";
 const VERSION_FLAG: &str = "--version";
-/// Timeout of a conversion, and its increase for each MiB of CSV.
+/// Timeout for a conversion; [`TIME_OF_MIB`] more for each MiB of CSV.
 const LEAST_TIME: Duration = Duration::from_secs(60);
 const TIME_OF_MIB: Duration = Duration::from_secs(2);
 const MOST_TOLD_BYTES: u64 = 4096;
@@ -46,15 +46,15 @@ fn convert(program: &Path, csv: &Path, keeps_csv: bool, stop: &AtomicBool) -> io
     if keeps_csv { Ok(()) } else { fs::remove_file(csv) }
 }
 
-/// Version of the program; `None` if it is too old to tell.
+/// Version of the program; `None` if it is too old to report one.
 pub fn version(program: &Path) -> io::Result<Option<String>> {
     let (status, said) = ended(program, &[OsStr::new(VERSION_FLAG)], 0, &AtomicBool::new(false))?;
     let version = said.lines().next().and_then(|line| line.strip_prefix(PROGRAM)).map(|rest| rest.trim().to_owned());
     Ok(version.filter(|version| status.success() && !version.is_empty()))
 }
 
-/// Runs the program on `bytes` of CSV until `stop` is set. The error is one line, and [`io::ErrorKind::InvalidData`] if
-/// the CSV is malformed.
+/// Runs the program on a CSV of `bytes` bytes; kills it once `stop` is set. The error is one line, and
+/// [`io::ErrorKind::InvalidData`] if the CSV is malformed.
 pub fn run(program: &Path, arguments: &[&OsStr], bytes: u64, stop: &AtomicBool) -> io::Result<()> {
     let (status, said) = ended(program, arguments, bytes, stop)?;
     if !status.success() {
@@ -68,7 +68,7 @@ pub fn run(program: &Path, arguments: &[&OsStr], bytes: u64, stop: &AtomicBool) 
 
 fn ended(program: &Path, arguments: &[&OsStr], bytes: u64, stop: &AtomicBool) -> io::Result<(ExitStatus, String)> {
     let mut command = Command::new(program);
-    // A file, because a pipe would have to be read while the program runs.
+    // The output goes to a file: a pipe would have to be read while the program runs.
     let mut told = tempfile::tempfile()?;
     command.args(arguments).stdin(Stdio::null()).stdout(told.try_clone()?).stderr(told.try_clone()?);
     let mut child = command.spawn()?;
@@ -140,7 +140,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let csv = folder.path().join("x.csv");
         fs::write(&csv, "rows").unwrap();
-        // More than a pipe holds.
+        // More output than a pipe holds.
         let loud = program(folder.path(), "head -c 1000000 /dev/zero >&2; cp \"$1\" \"$2\"");
         convert(&loud, &csv, true, &AtomicBool::new(false)).unwrap();
         let endless = program(folder.path(), "exec sleep 1000");

@@ -12,7 +12,7 @@ use std::io::{self, Cursor};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Parses lines of a control channel as every kind of message, and checks that a message survives writing and parsing.
+/// Parses lines of a control channel as every kind of message, and checks that parsed messages survive a round trip.
 pub fn control_messages(bytes: &[u8]) {
     let mut source = Cursor::new(bytes);
     while let Ok(Some(line)) = channel::receive_line(&mut source) {
@@ -34,12 +34,12 @@ fn comes_back<T: BoundedMessage + Serialize>(line: &[u8]) {
     assert_eq!(written, again, "a message changes on its way");
 }
 
-/// Unpacks an archive of another host, within limits.
+/// Unpacks an archive from another host, within limits.
 pub fn archive(bytes: &[u8], into: &Path, most_bytes: u64, most_entries: u64) -> io::Result<()> {
     unpack(bytes, into, ArchiveLimits { bytes: most_bytes, entries: most_entries })
 }
 
-/// Passes a text to every parser of output of system programs and the kernel.
+/// Passes a text to every parser of kernel output and the output of system programs.
 pub fn system_texts(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     audit::read_by_all(&text);

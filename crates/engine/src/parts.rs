@@ -12,7 +12,7 @@ const WAY: usize = 4;
 const FIGURES: [Figure; 5] =
     [Figure::PartSend, Figure::PartOwn, Figure::PartPrepare, Figure::PartReceive, Figure::PartWay];
 
-/// Ticks between two receipts of answers by the leader, split into parts.
+/// Time between two receipts of answers by the leader, split into parts; in ticks.
 struct SplitTrip {
     total: u64,
     parts: [u64; 5],
@@ -21,8 +21,8 @@ struct SplitTrip {
 /// Parts and call times per message, in ticks, in the order of the registry of figures. Empty if no trip has all of its
 /// stamps.
 ///
-/// Parts are means over the fifth of the trips around the median duration. So they add up to about the median, even
-/// with two kinds of trips. Call times are medians over both sides.
+/// Parts are means over the middle fifth of the trips, by duration. So they add up to about the median, even if
+/// durations have two peaks. Call times are medians over both sides.
 pub fn figures(leader: &StampLog<'_>, follower: &StampLog<'_>, messages: std::ops::Range<u64>) -> Vec<(Figure, f64)> {
     let (mut trips, mut calls) = (Vec::new(), [const { Vec::new() }; 3]);
     for sequence in messages {
@@ -54,7 +54,7 @@ fn median(mut times: Vec<f64>) -> Option<f64> {
     times.get(times.len() / 2).copied()
 }
 
-/// Half of each part's mean over the middle fifth of the trips: a trip has two messages.
+/// Mean of each part per message, over the middle fifth of the trips; a trip has two messages.
 fn middle(trips: &mut [SplitTrip]) -> Option<[f64; 5]> {
     trips.sort_unstable_by_key(|trip| trip.total);
     let outer = trips.len() * 2 / 5;
@@ -70,7 +70,7 @@ fn trip(
     (leader, follower): (CallStamps, CallStamps),
 ) -> SplitTrip {
     let (begin, end) = (leader_before.taken, leader.taken);
-    // A receive call that begins before the message is sent is waiting until then.
+    // A receive call that begins before the message is sent only waits until then.
     let receive = |own: CallStamps, other: CallStamps| {
         (if own.take == NEVER { NEVER } else { own.take.max(other.send) }, own.taken)
     };

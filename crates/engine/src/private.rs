@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Largest number of retries if another run removes the empty folder while it is used.
 const RETRIES: u32 = 100;
 
-/// Folder, held open, so renaming it has no effect. Dropping it removes it once it is empty.
+/// Open folder, so that renaming it has no effect. Dropping it removes the folder once it is empty.
 #[derive(Debug)]
 pub struct Private {
     folder: File,
@@ -45,8 +45,8 @@ impl Private {
         result
     }
 
-    /// Opens a folder where others may write, too. If somebody else has taken the usual name, an unpredictable one is
-    /// used. All processes use the oldest such folder as long as it exists, even if the usual name becomes free.
+    /// Opens the user's folder in `place`, where others may write, too. If somebody else has taken the usual name, an
+    /// unpredictable one is used. All processes use the oldest such folder as long as it exists.
     fn below(place: &Path) -> io::Result<Self> {
         let name = format!("tripmeter-{}", os::user_id());
         let prefix = format!("{name}-private-");
@@ -64,11 +64,11 @@ impl Private {
                 Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::PermissionDenied) => {
                     taken = error;
                 }
-                // Other errors, such as its removal by another run, do not mean that the name is taken.
+                // Other errors, such as the folder's removal by another run, do not mean that the name is taken.
                 made => return made,
             }
             let mode = fs::Permissions::from_mode(0o700);
-            // It is opened below, unless another one is older.
+            // The folder is opened below, unless an older one exists.
             let _ = tempfile::Builder::new().prefix(&prefix).permissions(mode).tempdir_in(place)?.keep();
         }
         oldest()?.map_or(Err(taken), Self::make)
@@ -82,13 +82,13 @@ impl Private {
         Ok(Self { folder: own_folder(&path)?, path })
     }
 
-    /// Takes the folder's lock, until the returned file is closed. `None` if another process has it.
+    /// Locks the folder until the returned file is closed. `None` if another process holds the lock.
     pub fn lock(&self) -> io::Result<Option<File>> {
         let folder = File::open(self.at("."))?;
         Ok(os::lock_file(&folder, true)?.then_some(folder))
     }
 
-    /// Path of a file in the folder, independent of the folder's name; valid as long as `self`.
+    /// Path of a file in the folder, independent of the folder's name; valid while `self` lives.
     pub fn at(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.folder.as_raw_fd()))
     }
@@ -117,8 +117,8 @@ impl Drop for Private {
     }
 }
 
-/// Runtime folder of the user: the variable's, else the system's default. Processes without the variable, under `sudo`
-/// or `cron`, thus use the same.
+/// Runtime folder of the user: from the variable, or else the system's default. So processes without the variable, for
+/// example under `sudo` or `cron`, use the same folder.
 fn runtime_folder(variable: Option<OsString>) -> PathBuf {
     variable.map_or_else(|| PathBuf::from(format!("/run/user/{}", os::user_id())), PathBuf::from)
 }

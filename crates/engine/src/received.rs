@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use tripmeter_model::bounds::cut;
 
-/// Message that [`crate::channel`] receives and checks, so that it can be stored and shown.
+/// Message that is checked on receipt by [`crate::channel`], so that it can be stored and shown.
 pub trait BoundedMessage: DeserializeOwned {
     /// Returns the message with its parts within [`tripmeter_model::bounds`]; the error has value and limit.
     fn within_bounds(self) -> Result<Self, String> {

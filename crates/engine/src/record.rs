@@ -13,13 +13,13 @@ use tripmeter_stats::order::quantile_bounds;
 use tripmeter_stats::rounds::ALPHA;
 use tripmeter_stats::series::Thinned;
 
-/// Samples between two drains into the histogram, if raw samples are not kept.
+/// Samples buffered before they are drained into the histogram, if raw samples are not kept.
 const CHUNK: usize = 1 << 16;
-/// Precision of histograms in digits; they reach up to an hour.
+/// Precision of histograms, in significant digits. Values reach up to an hour.
 const DIGITS: u8 = 3;
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// Buffer for the samples of a cell, allocated and written before the first.
+/// Buffer for the samples of a cell, allocated and written before the first sample.
 pub struct Recorder {
     timebase: Timebase,
     raw: Raw,
@@ -43,7 +43,7 @@ pub struct RecordedSamples {
 pub struct ClockError {
     /// Error in nanoseconds; infinite if unknown.
     pub ns: f64,
-    /// True if it exceeds the plan's limit: neither figures nor samples of latencies are then reported.
+    /// True if it exceeds the plan's limit: neither figures nor samples of one-way latencies are then reported.
     pub is_too_large: bool,
 }
 
@@ -95,7 +95,7 @@ impl Distribution {
         (!self.clock_error.is_too_large).then_some(&self.histogram)
     }
 
-    /// Adds a sample of two clocks. A negative one is left out of the histogram.
+    /// Adds a sample timed by two clocks. A negative one is left out of the histogram.
     pub fn record_signed(&mut self, ns: i64) {
         match u64::try_from(ns) {
             Ok(ns) => self.record(ns),
@@ -132,8 +132,8 @@ impl Distribution {
         })
     }
 
-    /// Puts the figures times `factor` into a trial, if there are samples. Quantiles have intervals if raw samples are
-    /// kept.
+    /// Puts the figures, multiplied by `factor`, into a trial, if there are samples. Quantiles have intervals if raw
+    /// samples are kept.
     pub fn put_scaled(&mut self, trial: &mut Trial, stream: &Stream, figure: Figure, factor: f64) {
         self.put_with(trial, stream, figure, factor, true);
     }
@@ -196,7 +196,7 @@ pub struct OneWay {
     times: Option<Distribution>,
     /// Number of messages whose arrival time is not known, or is before they were sent.
     pub missing: u64,
-    /// Number of messages that arrived before they were sent, by two clocks.
+    /// Number of messages that arrived before they were sent, according to two clocks.
     pub before_sent: u64,
 }
 
@@ -217,7 +217,7 @@ impl OneWay {
         }
     }
 
-    /// Puts the times alone; without intervals for messages that depend on each other.
+    /// Puts the times only. `has_intervals` is false for messages that depend on each other.
     pub fn put_times(&mut self, trial: &mut Trial, stream: &Stream, has_intervals: bool) {
         if let Some(times) = &mut self.times {
             times.set_clock_error(self.clock_error);

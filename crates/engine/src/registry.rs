@@ -25,7 +25,7 @@ pub use error::RegistryError;
 pub enum SystemSource {
     BuiltIn(Arc<dyn AnySystem>),
     Plugin(PathBuf),
-    /// Known only by its sidecar.
+    /// Not found: known only by its sidecar.
     Missing {
         /// Reason, with the fix.
         reason: String,
@@ -33,7 +33,7 @@ pub enum SystemSource {
 }
 
 pub struct Entry {
-    /// Facts that need no library; made up for a plugin without a sidecar.
+    /// Facts that need no library; default values for a plugin without a sidecar.
     pub sidecar: Sidecar,
     pub source: SystemSource,
     prober: Prober,
@@ -49,7 +49,7 @@ impl Entry {
         &self.sidecar.system
     }
 
-    /// Note on variables that the system ignores, if any is set in `environment` or in that of this process.
+    /// Note on environment variables that the system ignores, if any is set in `environment` or in this process.
     pub fn ignores(&self, environment: &BTreeMap<String, String>) -> Option<String> {
         let is_set = |name: &&str| environment.contains_key(*name) || std::env::var_os(name).is_some();
         let names: Vec<&str> = self.sidecar.ignores_environment.iter().map(String::as_str).filter(is_set).collect();
@@ -121,7 +121,7 @@ impl Entry {
         }
     }
 
-    /// Advice on how to get the system: install command and packages; empty if unknown.
+    /// Advice on how to get the system: install command and packages. Empty if unknown.
     pub fn remedy(&self) -> String {
         remedy(&self.sidecar)
     }
@@ -172,8 +172,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Collects all systems. Plugins `tripmeter_<system>.so` in the folders `search` are only listed; the first of a
-    /// name wins. Files in `plugins` are asked for their names at once, and take precedence.
+    /// Collects all systems. Plugins `tripmeter_<system>.so` in the folders `search` are only listed; of several with
+    /// one name, the first is taken. Files in `plugins` are asked for their names at once, and take precedence.
     ///
     /// # Errors
     /// If one of `plugins` cannot be read, is not a transport, or has a name in use.
@@ -299,7 +299,7 @@ fn ask_for_name(file: &Path, sidecars: &BTreeMap<String, Sidecar>, prober: &Prob
     Ok(entry)
 }
 
-/// Plugins in these folders, by system. Missing folders are skipped.
+/// Plugins in these folders, by name of the system. Missing folders are skipped.
 fn found_in(search: &[PathBuf]) -> BTreeMap<String, PathBuf> {
     let mut found = BTreeMap::new();
     for folder in search {

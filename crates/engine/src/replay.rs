@@ -20,7 +20,7 @@ pub struct Replay {
 struct Messages {
     /// Due times, in ticks after the first message of the recording.
     due: Vec<u64>,
-    /// Bytes of each message as sent.
+    /// Size of each message as sent, in bytes.
     bytes: Vec<u32>,
 }
 
@@ -37,7 +37,7 @@ pub struct RecordedTimes<'r> {
 /// Due times and lengths of the messages of one topic, publisher or client.
 #[derive(Clone, Copy, Debug)]
 pub enum Times<'r> {
-    /// Closed loop: each as soon as the previous one has ended.
+    /// Closed loop: each message is due as soon as the previous one has ended.
     Closed(Schedule),
     Even(Schedule),
     Bursts(Bursts),
@@ -123,7 +123,7 @@ impl Replay {
         Self::from_entries(recording, Entries::new(file), timebase).map_err(|error| cannot(&messages, &error))
     }
 
-    /// Takes messages in any order; those of equal time keep theirs.
+    /// Builds the schedule from messages in any order; messages with equal times keep their order.
     ///
     /// # Errors
     /// If they do not match the recording, or cannot be read.

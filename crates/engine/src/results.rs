@@ -18,7 +18,7 @@ use tripmeter_model::metrics_file::{self, METRICS};
 
 /// Name of the empty file that the writer of a results folder locks.
 pub const LOCK: &str = ".lock";
-/// Name of the file that a measuring process locks: a command that has [`LOCK`] may measure into the same folder.
+/// Name of the file that a measuring process locks. The holder of [`LOCK`] may itself measure into the folder.
 const MEASURING: &str = ".measuring";
 /// Prefix of names of unfinished files; see [`file::write_whole`].
 const BEING_WRITTEN: &str = ".tripmeter-";
@@ -34,12 +34,12 @@ pub enum ResultsError {
     /// A folder to be resumed cannot be written.
     #[error("results '{}' cannot be changed: {}; {}", .0.display(), .1, to_change(.1))]
     NotChangeable(PathBuf, io::Error),
-    /// It cannot be created or written, and nothing was measured.
+    /// The output folder cannot be created or written, and nothing was measured.
     #[error("output '{}' cannot be written: {}; name another folder with -o", .0.display(), .1)]
     NotWritable(PathBuf, io::Error),
     #[error("results '{}' can no longer be written: {}; {}", .0.display(), .1, to_go_on(.1))]
     Unfinished(PathBuf, io::Error),
-    /// It was moved or removed.
+    /// The results folder was moved or removed.
     #[error(transparent)]
     Gone(#[from] FolderGone),
     #[error("'{}' was not changed, because it would have {what}; measure less at once", .file.display())]
@@ -50,13 +50,13 @@ pub enum ResultsError {
     },
 }
 
-/// Advice if a run that has begun cannot be written.
+/// Advice for a run that has begun, but can no longer be written.
 pub(crate) fn to_go_on(error: &io::Error) -> String {
     let first = if is_full(error) { "free some space there" } else { "make the folder writable" };
     format!("{first}, then measure what is missing: `tripmeter run --resume DIR`, or the same `tripmeter ab` again")
 }
 
-/// Advice if a run cannot be resumed.
+/// Advice for a run that cannot be resumed.
 fn to_change(error: &io::Error) -> String {
     match is_full(error) {
         true => to_go_on(error),
@@ -69,12 +69,12 @@ fn is_full(error: &io::Error) -> bool {
 }
 
 impl ResultsError {
-    /// Error of a file of a run that has begun, and can be resumed later.
+    /// Error for a file of a run that has begun and can be resumed later.
     pub(crate) fn unfinished(file: PathBuf, error: io::Error) -> Self {
         Self::classify(error, |error| Self::Unfinished(file, error))
     }
 
-    /// The error [`Self::Gone`] if the folder has gone, else one of this `class`.
+    /// [`Self::Gone`] if the folder has gone, else an error of this `class`.
     fn classify(error: io::Error, class: impl FnOnce(io::Error) -> Self) -> Self {
         match error.downcast() {
             Ok(gone) => Self::Gone(gone),
@@ -93,7 +93,7 @@ pub struct Results {
     lock: Option<Arc<File>>,
 }
 
-/// Results folder that no other process resumes or measures into, while this or a clone lives.
+/// Results folder that no other process can resume or measure into while this or a clone lives.
 #[derive(Clone, Debug)]
 pub struct LockedFolder {
     folder: FolderHandle,
@@ -147,7 +147,7 @@ impl Results {
         Ok(Self { folder, has_rounds, round: None, is_resumed: false, lock: None })
     }
 
-    /// Opens a folder with finished payloads, and removes unfinished files of a killed process.
+    /// Opens a folder with finished payloads, and removes unfinished files left by a killed process.
     pub fn resume(locked: &LockedFolder, has_rounds: bool) -> Self {
         locked.folder.at("").iter().for_each(|folder| remove_beginnings(folder));
         let (folder, lock) = (locked.folder.clone(), Some(locked.lock.clone()));
@@ -233,12 +233,10 @@ impl Results {
         if self.has_rounds { folder.join(round_folder(round)) } else { folder.to_path_buf() }
     }
 
-    /// Writes the manifest atomically.
     pub fn write(&self, manifest: &Manifest) -> Result<(), ResultsError> {
         self.replace(MANIFEST, &self.pretty(MANIFEST, manifest)?)
     }
 
-    /// Writes the audits atomically.
     pub fn write_audits(&self, manifest: &Manifest) -> Result<(), ResultsError> {
         self.replace(AUDIT, &self.pretty(AUDIT, &Audits::from_environment(&manifest.environment))?)
     }
@@ -273,7 +271,7 @@ impl Results {
         self.append_trials(&self.line(&TrialsLine::SubExperiment(of.clone()))?)
     }
 
-    /// Appends the figures of a payload, if it `is_final`, then its trials. After an error, nothing of it is left.
+    /// Appends the figures of a payload if `is_final`, then its trials. After an error, nothing of the payload is left.
     pub fn append_payload(
         &self,
         of: &SubExperimentResult,
@@ -285,7 +283,7 @@ impl Results {
             let rows = metrics_file::rows(of, cell);
             self.append(METRICS, &rows.map_err(|error| self.not_writable(self.folder.path().join(METRICS), error))?)?;
         }
-        // A failure to cut is the lesser error.
+        // The error that led here matters more than a failed cut.
         self.append_trials(&lines).inspect_err(|_| drop(self.cut(METRICS, metrics_bytes)))
     }
 
@@ -301,7 +299,7 @@ impl Results {
         ResultsError::TooLarge { file: self.folder.path().join(name), what }
     }
 
-    /// Formats JSON for people, with a final line break.
+    /// Formats indented JSON with a final line break.
     fn pretty(&self, name: &str, what: &impl serde::Serialize) -> Result<Vec<u8>, ResultsError> {
         let text = to_json(what, true).map_err(|what| self.too_large(name, what))?;
         Ok((text + "\n").into_bytes())
@@ -351,7 +349,6 @@ impl Results {
         sync_folder(&self.folder.at("")?).map_err(|error| self.not_writable(self.folder.path().to_path_buf(), error))
     }
 
-    /// Removes empty log files of the first `rounds` rounds.
     pub fn remove_empty_logs(&self, rounds: u32) {
         for round in (1..=rounds).filter_map(|round| self.round(round).ok()) {
             let Ok(logs) = round.inside(LOGS) else { continue };
@@ -370,7 +367,7 @@ fn round_folder(round: u32) -> String {
     format!("round-{round:02}")
 }
 
-/// True if a folder is empty, except for files of a run that was killed at its start: a lock, an unfinished manifest.
+/// True if a folder has nothing but leftovers of a run that was killed at its start: locks, an unfinished manifest.
 pub fn holds_nothing(folder: &Path) -> io::Result<bool> {
     let is_beginning = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(BEING_WRITTEN.as_bytes());
     let is_ours = |name: &std::ffi::OsStr| name == LOCK || name == MEASURING || is_beginning(name);
@@ -397,7 +394,7 @@ fn remove_beginnings(folder: &Path) {
 }
 
 /// Waits until the files in a folder and its subfolders are on the disk, without following links. Files that cannot be
-/// opened or have gone are not ours.
+/// opened, or have gone, are skipped: they are not ours.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         match entry.file_type() {
@@ -411,14 +408,14 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that readers accept a manifest, before its folder is created; the error has value and limit.
+/// Checks that a manifest is small enough for readers, before its folder is created; the error has value and limit.
 pub(crate) fn check_size(manifest: &Manifest) -> Result<(), String> {
     to_json(manifest, true)?;
     to_json(&Audits::from_environment(&manifest.environment), true).map(drop)
 }
 
-/// Removes the final audits of all hosts if readers would otherwise refuse the files; returns value and limit. Each
-/// host keeps its limits, but many together may not, and figures do not need the audits.
+/// Removes the final audits of all hosts if the files would be too large for readers; returns value and limit. Each
+/// host keeps its limits, but many together may exceed them; figures do not need the audits.
 pub(crate) fn leave_out_after(manifest: &mut Manifest) -> Option<String> {
     let what = check_size(manifest).err()?;
     let environment = &mut manifest.environment;

@@ -1,7 +1,7 @@
 //! Files and shared memory that a run creates outside its results folder, and their removal, even after a kill.
 //!
-//! Each name begins with the identity of its owner, so that nothing else is ever removed. The remains of a dead owner
-//! are found by their names.
+//! Each name begins with the identity of the process that owns it. So the files of a dead owner are found by name, and
+//! nothing else is ever removed.
 
 use crate::os::{self, ProcessIdentity};
 use std::cell::LazyCell;
@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Folders of names outside the scratch folder: a system may write to /tmp whatever TMPDIR is.
+/// Folders where systems create files outside the scratch folder; some use /tmp whatever TMPDIR is.
 const PLACES: [&str; 2] = [SHARED_MEMORY, "/tmp"];
 /// File in a scratch folder with names of message queues, one a line: queues cannot be listed everywhere.
 const QUEUES: &str = "queues";
-/// File in a scratch folder with System V queues, which have no names of ours, as lines `ID CTIME`.
+/// File in a scratch folder that lists System V queues, which have no names, as lines `ID CTIME`.
 const SYSTEM_V_QUEUES: &str = "sysv-queues";
-/// File in a scratch folder with shared memory that a system named itself, as lines `INODE NAME`.
+/// File in a scratch folder that lists shared memory named by the system itself, as lines `INODE NAME`.
 const FOREIGN: &str = "shared-memory";
-/// Largest part of a list that is read, in bytes.
+/// Longest part of a list that is read, in bytes.
 const MOST_LIST_BYTES: u64 = 1 << 20;
 
 /// Scratch folder of a run. Dropping it removes it, and everything named after it.
@@ -44,8 +44,8 @@ const SOCKET_PATH_BYTES: usize = 107;
 /// Bytes of a socket's path that are reserved for its name inside the scratch folder.
 const NAME_BYTES: usize = 32;
 
-/// Identity of this process and a random number. Without that, others could read the identity in `/proc` and take its
-/// names first. It has at most 48 characters, as the contract with transports requires.
+/// Identity of this process and a random number: at most 48 characters, as the contract with transports requires.
+/// Without the number, others could read the identity in `/proc`, and take its names first.
 pub fn fresh_run_id() -> String {
     // The hash is keyed by random numbers of the kernel.
     let random = RandomState::new().hash_one(0) as u32;
@@ -58,7 +58,7 @@ pub fn temporary_folder(prefix: &str) -> io::Result<TempDir> {
 }
 
 impl ScratchFolder {
-    /// Creates a scratch folder for this user only. Its name cannot be taken first.
+    /// Creates a scratch folder for this user only. Its name is random, so that nobody else can take it first.
     pub fn create() -> io::Result<Self> {
         // Workers have another working directory.
         let (identity, place) = (ProcessIdentity::own(), std::path::absolute(std::env::temp_dir())?);
@@ -86,8 +86,8 @@ impl ScratchFolder {
 }
 
 impl Part {
-    /// Revokes all access of others to the shared memory of this part, which a system may open to everybody. Returns
-    /// true if any was open.
+    /// Revokes the access of other users to the shared memory of this part, which a system may open to everybody.
+    /// Returns true if any was open.
     pub fn close(&self) -> bool {
         let mut was_open = false;
         let listed = list(&self.folder.join(FOREIGN));
@@ -95,7 +95,7 @@ impl Part {
         let names = os::names_in(Path::new(SHARED_MEMORY));
         let named = names.iter().filter(|name| self.names(name)).map(|name| Path::new(SHARED_MEMORY).join(name));
         for path in listed.chain(named) {
-            // An error means that it has gone.
+            // An error means that the file has gone.
             was_open |= close_to_others(&path).unwrap_or(false);
         }
         was_open
@@ -138,10 +138,10 @@ pub fn remove_leftovers() -> Vec<String> {
     removed
 }
 
-/// Revokes all access of others to a file of this user; returns true if there was any.
+/// Revokes the access of other users to a file of this user; returns true if there was any.
 fn close_to_others(path: &Path) -> io::Result<bool> {
     // Checked and changed by descriptor, because somebody else may take the name. `O_PATH` works even if the owner may
-    // not read it.
+    // not read the file.
     let file = fs::File::options().read(true).custom_flags(os::NO_LINK | os::ONLY_A_PATH).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() || found.uid() != os::user_id() || found.mode() & 0o077 == 0 {
@@ -177,8 +177,8 @@ fn remove(folder: &Path, is_ours: impl Fn(&str) -> bool) {
     remove_own(folder);
 }
 
-/// Removes the message queues and shared memory that a scratch folder lists. `is_now` is true at the end of its own
-/// run.
+/// Removes the message queues and shared memory that a scratch folder lists. `is_now` is true at the end of the run
+/// that owns the folder.
 fn remove_listed(folder: &Path, is_ours: impl Fn(&str) -> bool, is_now: bool) {
     for part in [folder.to_path_buf()].into_iter().chain(os::names_in(folder).iter().map(|name| folder.join(name))) {
         if is_own(&part).is_none_or(|found| !found.is_dir()) {
@@ -189,7 +189,7 @@ fn remove_listed(folder: &Path, is_ours: impl Fn(&str) -> bool, is_now: bool) {
         }
         list(&part.join(SYSTEM_V_QUEUES)).lines().for_each(os::remove_queue);
         let listed = list(&part.join(FOREIGN));
-        // Our processes have ended: mapped memory of an `own` name was created by a later process.
+        // Our processes have ended: if memory with an `own` name is still mapped, a later process created it.
         let mapped = LazyCell::new(|| os::mapped_below(Path::new(SHARED_MEMORY)));
         let is_taken = |line: &str, path: &PathBuf| line.starts_with("own ") && mapped.contains(path);
         for line in listed.lines() {
@@ -213,8 +213,8 @@ fn list(file: &Path) -> String {
     text
 }
 
-/// Shared memory of a line `INODE NAME`, unless the name now belongs to another object. In `own NAME`, the name belongs
-/// to the run until its end, whatever object it has.
+/// Path of the shared memory in a line `INODE NAME`, unless the name now belongs to another object. A name in a line
+/// `own NAME` belongs to the run until its end (`is_now`), whatever its inode is.
 fn foreign(line: &str, is_now: bool) -> Option<PathBuf> {
     let (inode, name) = line.split_once(' ').filter(|(_, name)| !name.contains('/') && !name.starts_with('.'))?;
     let path = Path::new(SHARED_MEMORY).join(name);
@@ -228,8 +228,8 @@ fn is_own(path: &Path) -> Option<fs::Metadata> {
     fs::symlink_metadata(path).ok().filter(|found| found.uid() == os::user_id())
 }
 
-/// Removes a file or folder of this user; returns false if it belongs to another. An error means that somebody else
-/// removed it.
+/// Removes a file or folder of this user; returns false if it belongs to somebody else. A failed removal is ignored:
+/// another process removed it.
 fn remove_own(path: &Path) -> bool {
     let Some(found) = is_own(path) else { return false };
     let _ = if found.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
@@ -270,7 +270,7 @@ mod tests {
         fs::write(first.folder.join(FOREIGN), lines.concat() + &own).unwrap();
         let all = [&ours, &other, &foreign[0], &foreign[1]];
         all.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap());
-        // The owner may not read it, but may change its mode.
+        // The owner may not read the file, but may change its mode.
         fs::set_permissions(&foreign[0], fs::Permissions::from_mode(0o266)).unwrap();
         assert!(first.close() && !first.close(), "what is closed is not open any more");
         let modes = all.map(|path| fs::metadata(path).unwrap().mode() & 0o777);
@@ -304,12 +304,12 @@ mod tests {
     fn only_dead_owners_leave_leftovers() {
         let own = ProcessIdentity::own().to_string();
         let dead = own.rsplit_once('-').map(|(front, _)| format!("{front}-1-9-left")).unwrap();
-        // Not this process: its names are removed whenever one of its scratch folders is dropped.
+        // A child is the living owner: this process's names are removed when one of its scratch folders is dropped.
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let alive = ProcessIdentity::from_pid(child.id()).map(|identity| format!("{identity}-9-alive"));
         let [dead_file, alive_file] = [&dead, alive.as_ref().unwrap()].map(|name| Path::new(SHARED_MEMORY).join(name));
         fs::write(&alive_file, "x").unwrap();
-        // Another process may remove it first, and return its name there.
+        // Another process may remove the file first, so that its call returns the name instead.
         let start = Instant::now();
         let is_ours = std::iter::repeat_with(|| {
             fs::write(&dead_file, "x").unwrap();
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o700);
     }
 
-    /// Name of a dead process that no other test uses.
+    /// Name whose owner is dead, and that no other test uses.
     fn dead(name: &str) -> String {
         let own = ProcessIdentity::own().to_string();
         own.rsplit_once('-').map(|(front, _)| format!("{front}-1-{name}")).unwrap()

@@ -20,8 +20,7 @@ use tripmeter_model::exit;
 pub const WORKER_COMMAND: &str = "worker";
 
 /// Working directory of processes that may load foreign code and have no folder of their own. Only root can write
-/// there. Libraries obey configuration files in the working directory, and in that of the user anybody may have put
-/// them.
+/// there. Libraries obey configuration files in the working directory; anybody may have put some into the user's own.
 pub(crate) const ROOT: &str = "/";
 
 /// Running worker. Dropping it kills it.
@@ -31,7 +30,7 @@ pub struct Worker {
     /// Its standard input: a socket for messages in both directions.
     pub stream: UnixStream,
     status: Option<ExitStatus>,
-    /// Its tight limits, if any, when it ended.
+    /// Tight resource limits that the process had when it ended, if any.
     tight_limits: Option<String>,
     /// True if it was killed and did not end in time; it is not waited for again.
     is_stuck: bool,
@@ -40,9 +39,9 @@ pub struct Worker {
 impl Worker {
     /// Starts a worker. Its output goes to `log`, or to our standard error.
     ///
-    /// With its own process group, it does not get Ctrl-C of the terminal. `environment` is added to ours. `folder`
-    /// becomes its working directory, where nobody else can write; see [`ROOT`]. System calls are traced into `trace`,
-    /// if given.
+    /// It has its own process group, so that Ctrl-C in the terminal does not reach it. `environment` is added to ours.
+    /// `folder`, where nobody else can write, becomes its working directory; see [`ROOT`]. System calls are traced into
+    /// `trace`, if given.
     pub fn spawn(
         tripmeter: &Path,
         folder: &Path,
@@ -89,7 +88,7 @@ impl Worker {
         let begin = Instant::now();
         while !self.has_ended() && !self.is_stuck {
             if begin.elapsed() >= time {
-                // With what it has started: strace tries out a process of its own before it traces, which would stay.
+                // The whole group is killed: strace first starts a test process of its own, which would otherwise stay.
                 os::kill_group(self.pid());
                 self.status = kill(&mut self.child);
                 self.is_stuck = self.status.is_none();
@@ -109,7 +108,7 @@ impl Worker {
         self.status.is_some_and(|status| status.signal().is_some())
     }
 
-    /// Description of a crash: a signal, or an exit by the system it drives. `None` if it ended by itself.
+    /// Description of a crash: a signal, or an exit by the system that it drives. `None` if the worker ended by itself.
     pub fn crash(&self) -> Option<String> {
         let code = self.status?.code();
         if code.is_some_and(|code| [exit::GOOD, exit::SOFTWARE].map(i32::from).contains(&code)) {
@@ -118,7 +117,7 @@ impl Worker {
         self.failure()
     }
 
-    /// Description of its end, unless it succeeded.
+    /// Description of how the worker ended; `None` if it succeeded or still runs.
     pub fn failure(&self) -> Option<String> {
         let status = self.status.filter(|status| !status.success())?;
         let limit = self.tight_limits.as_ref().map_or_else(String::new, |limits| format!(" with {limits}"));
@@ -138,7 +137,7 @@ impl Worker {
         Some(format!("was ended by signal {signal}{name}{limit}"))
     }
 
-    /// Last message that it sent before it ended.
+    /// Next unread message that it sent; `None` if there is none.
     pub fn last_word<T: BoundedMessage>(&self) -> Option<T> {
         const SHORTLY: Duration = Duration::from_millis(100);
         let (mut incoming, end) = (Incoming::new(self.stream.try_clone().ok()?), Instant::now() + SHORTLY);
@@ -152,7 +151,7 @@ impl Worker {
     }
 }
 
-/// Longest time for a killed process to end: one that waits for a dead disk or network ends only with that.
+/// Longest wait for a killed process to end: a process that waits for a dead disk or network cannot end before that.
 const MOST_DYING: Duration = Duration::from_secs(10);
 
 /// Kills and reaps a child; returns its status. `None` if the kernel does not let it end.

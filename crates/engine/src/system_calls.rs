@@ -32,7 +32,7 @@ pub(crate) fn traced(program: &Path, file: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     // strace takes a name that begins with `|` or `!` for a command.
     let file = std::path::absolute(file).unwrap_or_else(|_| Path::new(".").join(file));
-    // With -D, the process is our child, and not strace's. Raw arguments need no access to its memory.
+    // With -D, the traced process is our child, not strace's. Raw arguments need no access to its memory.
     command.args(["-D", "-f", "-qq", "-e", "raw=all", "-e", "signal=none", "-o"]).arg(file).arg("--").arg(program);
     command
 }

@@ -1,5 +1,5 @@
-//! Offset between the clocks of two hosts. The asking side reads its clock before and after a question, and the other
-//! side in between. However long both ways take, the answer was read within that time.
+//! Offset between the clocks of two hosts. The asking side reads its clock before a question and after the answer; the
+//! other side reads its own in between. However long both ways take, that reading lies within the interval.
 
 use crate::clock::{Clock, Timebase};
 use crate::os;
@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 
 /// Smallest number of questions per reading; the fastest answer counts.
 const QUESTIONS: u64 = 200;
-/// Number of questions after which a slow network is accepted.
+/// Number of questions after which slow answers are accepted.
 const MANY_QUESTIONS: u64 = 2000;
-/// Longest reading if an answer was fast enough.
+/// Longest duration of a reading if an answer was fast enough.
 const READING_TIME: Duration = Duration::from_millis(60);
-/// Longest reading if no answer was fast enough, because both sides wait for CPUs.
+/// Longest duration of a reading if no answer was fast enough, because both sides wait for CPUs.
 const LONGEST_READING: Duration = Duration::from_secs(2);
-/// Largest half of a round trip that is fast enough, in nanoseconds.
+/// Half of a round trip, in nanoseconds, up to which an answer is fast enough.
 const SOON_NS: f64 = 20_000.0;
 /// Timeout of an answer, after which the next question is sent; a later answer still counts.
 const ANSWER_TIME: Duration = Duration::from_millis(5);
-/// Silence for which a side spins: longer than an answer takes where nothing else wants its CPU.
+/// Silence during which a side spins: longer than an answer takes if nothing else wants its CPU.
 const SPIN_TIME: Duration = Duration::from_micros(20);
 /// Silence after which no more questions are expected; longer than a reading.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -30,9 +30,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const LAST: u64 = u64::MAX;
 
 const TOKEN_BYTES: usize = 16;
-/// Token and number.
+/// Bytes of a question: token and number.
 const QUESTION_BYTES: usize = TOKEN_BYTES + 8;
-/// Token, number and clock.
+/// Bytes of an answer: token, number and clock.
 const ANSWER_BYTES: usize = QUESTION_BYTES + 8;
 
 pub(crate) struct ClockServer {
@@ -101,8 +101,8 @@ impl Quiet {
         self.begin.elapsed() > self.longest
     }
 
-    /// Spins at first. Then it sleeps until a message comes: the other side may need this CPU to send one, and a thread that
-    /// slept is run before those that kept its CPU busy.
+    /// Spins at first, then sleeps until a message comes: the other side may need this CPU to send one. A thread that
+    /// slept is also scheduled before threads that kept the CPU busy.
     fn wait(&self, socket: &UdpSocket) {
         let passed = self.begin.elapsed();
         if passed < SPIN_TIME || os::wait_readable(&[socket], self.longest.saturating_sub(passed)).is_err() {
@@ -118,26 +118,26 @@ fn number(bytes: &[u8]) -> u64 {
 /// Reading of another host's clock, in ticks of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ClockReading {
-    /// Middle of the time in which it was read.
+    /// Own clock at the middle of the interval in which the other clock was read.
     pub here: f64,
     pub there: u64,
-    /// Half of that time: the largest error of `here`.
+    /// Half of that interval: the largest error of `here`.
     pub bound: f64,
 }
 
 impl ClockReading {
-    /// Reading of a clock that said `there` between two readings here.
+    /// Reading of the other clock, `there`, between two readings of our own.
     pub fn between(before: u64, there: u64, after: u64) -> Self {
         let half = after.saturating_sub(before) as f64 / 2.0;
         Self { here: before as f64 + half, there, bound: half }
     }
 
-    /// Reads a clock of another host, with questions until an answer is fast enough.
+    /// Reads the clock of another host; sends questions until an answer is fast enough.
     pub fn take(from: IpAddr, clock: &ClockAddress, timebase: &Timebase) -> io::Result<Self> {
         Self::take_by(from, clock, timebase, timebase.ticks_per_ns())
     }
 
-    /// Reads a clock of another host by any clock here.
+    /// Reads the clock of another host, compared with any clock of this host.
     pub fn take_by(from: IpAddr, clock: &ClockAddress, own: &impl Clock, ticks_per_ns: f64) -> io::Result<Self> {
         let socket = UdpSocket::bind((from, 0))?;
         socket.connect(clock.at)?;
@@ -160,7 +160,7 @@ impl ClockReading {
             sent.push(own.now());
             match socket.send(&question) {
                 Ok(_) => {}
-                // Response to the previous question: the server is not ready.
+                // The error belongs to the previous question: the server is not ready.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(error),
             }
@@ -177,7 +177,7 @@ impl ClockReading {
     }
 }
 
-/// Number of the question, clock in the answer, and its arrival here.
+/// Number of the answered question, clock in the answer, and time of its arrival here.
 fn answer(socket: &UdpSocket, asked: u64, own: &impl Clock) -> Option<(u64, u64, u64)> {
     let (quiet, mut room) = (Quiet::begin(ANSWER_TIME), [0; ANSWER_BYTES + 1]);
     loop {
@@ -195,7 +195,7 @@ fn answer(socket: &UdpSocket, asked: u64, own: &impl Clock) -> Option<(u64, u64,
     }
 }
 
-/// Clock of another host between two readings.
+/// Conversion from another host's clock to ours, by a line through two readings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockLine {
     before: ClockReading,
@@ -207,15 +207,15 @@ impl ClockLine {
         Self { before, after }
     }
 
-    /// Ticks here for a tick there. If both clocks run evenly, the error between the readings is at most the larger
-    /// bound.
+    /// Own ticks for a tick of the other clock. If both clocks run evenly, the error between the readings is at most
+    /// the larger bound.
     pub fn here(&self, there: u64) -> u64 {
         let Self { before, after } = self;
         let (ran, passed) = (after.there as f64 - before.there as f64, after.here - before.here);
         // If both readings are equal, or a clock stands still, there is no rate.
         let rate = if ran > 0.0 && passed > 0.0 { passed / ran } else { 1.0 };
         let since = (there as i128 - i128::from(before.there)) as f64;
-        // Not all in one float: ticks since boot have more digits.
+        // Only differences are floats: ticks since boot have more digits than a float.
         (before.here as i128 + (since * rate).round() as i128).clamp(0, i128::from(u64::MAX - 1)) as u64
     }
 
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
     }
 
-    /// Each answer takes longer than the timeout.
+    /// Each answer takes longer than the timeout of a question.
     #[test]
     fn a_clock_behind_a_long_way_is_read_within_its_bound() {
         let base = Timebase::NANOSECONDS;

@@ -1,6 +1,6 @@
 //! Messages between leader, follower and supervisor, carried by [`crate::channel`].
 //!
-//! None is sent while a cell is measured, except one sign of life per second.
+//! No message is sent while a cell is measured, except one heartbeat per second.
 
 use crate::clock::Timebase;
 use crate::os::MemoryFile;
@@ -25,7 +25,7 @@ use tripmeter_model::used::Used;
 /// Version of these messages, which must be equal on both sides.
 pub const PROTOCOL: u32 = 25;
 
-/// Phases of a leader before its signs of life.
+/// Phases of a leader before it sends heartbeats.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
 /// Phase in which a leader writes its samples, which may be many.
 pub const WRITING: &str = "write its samples";
@@ -33,12 +33,12 @@ pub const CLOSING: &str = "close";
 /// Text for a follower that closed its channel without a reason.
 pub const GONE: &str = "has gone";
 
-/// Order of the supervisor to a leader.
+/// Order from the supervisor to a leader.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     pub sub_experiment: SubExperiment,
     pub done: EarlierPayloads,
-    /// Its transport, unless it is built in.
+    /// Plugin of the transport, unless the transport is built in.
     pub plugin: Option<PathBuf>,
     pub run_id: String,
     pub scratch_dir: PathBuf,
@@ -47,7 +47,7 @@ pub struct Job {
     pub round: u32,
     /// Control socket for each follower.
     pub controls: Vec<PathBuf>,
-    /// Folder with the schedule of a recording, if one is played.
+    /// Folder with the schedule of a recording, if one is replayed.
     pub schedule: Option<PathBuf>,
     pub timebase: Timebase,
     pub raw: Raw,
@@ -59,7 +59,7 @@ pub struct Job {
     pub max_clock_error_ns: u64,
 }
 
-/// Measurements before an interruption.
+/// Measurements completed before an interruption.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EarlierPayloads {
     pub payloads: Vec<u64>,
@@ -76,14 +76,13 @@ pub struct PlannedCpus {
     pub all: Vec<usize>,
 }
 
-/// Hosts of followers; empty if all are on this one.
+/// Other hosts with followers; empty if all followers are on this host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OtherHosts {
-    /// Own address for them.
+    /// Own address for messages to and from these hosts.
     pub local_address: Option<IpAddr>,
-    /// As ssh takes them.
+    /// Host names, as given to ssh.
     pub names: Vec<String>,
-    /// Address of each follower.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -100,31 +99,31 @@ pub struct AccessAttempt {
     pub kind: UnauthorizedPeer,
     pub system: String,
     pub plugin: Option<PathBuf>,
-    /// Options of the true node, except [`NodeOptions::unauthorized_peer`].
+    /// Options of the authorized node, except [`NodeOptions::unauthorized_peer`].
     pub options: NodeOptions,
-    /// Address of the true node.
+    /// Address of the authorized node.
     pub peer: Vec<u8>,
     pub timeout_ns: u64,
 }
 
-/// Order to a follower: settings that its leader does not send.
+/// Order to a follower, with the settings that its leader does not send.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Follow {
     pub control: PathBuf,
-    /// Plugins by system; no others are loaded.
+    /// Plugin files by name of the system; no others are loaded.
     pub plugins: BTreeMap<String, PathBuf>,
-    /// Replacement of the leader's settings, if the leader is on another host.
+    /// Settings that replace the leader's if the leader is on another host.
     #[serde(default)]
     pub place: Option<FollowerPlace>,
 }
 
-/// Location of a follower, unknown to its leader.
+/// Settings of a follower's host, which the leader does not know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FollowerPlace {
     pub scratch_dir: PathBuf,
     /// Address of the interface that the leader reaches.
     pub address: IpAddr,
-    /// CPU, if the plan names none.
+    /// CPU of the follower, if the plan names none.
     pub cpu: Option<usize>,
 }
 
@@ -142,7 +141,7 @@ pub(crate) struct Relay {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct BackgroundPart {
     pub load: BackgroundLoad,
-    /// Time after which it ends by itself.
+    /// Time after which the load ends by itself.
     pub limit_ns: u64,
 }
 
@@ -152,13 +151,13 @@ pub(crate) struct BackgroundReading {
     pub at_ns: u64,
     pub cpu_time_ns: u64,
     pub memory_bytes: u64,
-    /// Bytes received over the loopback.
+    /// Bytes received over the loopback interface.
     pub network_bytes: u64,
-    /// Reason why it does nothing, if so.
+    /// Reason why the load does nothing; `None` if it works.
     pub failed: Option<String>,
 }
 
-/// UDP address of a clock server, and the token that tells its questions from others.
+/// UDP address of a clock server, and the token that identifies questions meant for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ClockAddress {
     pub at: SocketAddr,
@@ -166,7 +165,7 @@ pub(crate) struct ClockAddress {
 }
 
 impl ClockAddress {
-    /// Refuses an address of another host, which could be anybody's.
+    /// Refuses a clock that is not on `host`: its address could be anybody's.
     pub fn check(&self, host: IpAddr) -> Result<(), String> {
         let at = self.at.ip();
         (at == host).then_some(()).ok_or_else(|| format!("its clock is at {at}, but messages go to {host}"))
@@ -185,7 +184,7 @@ pub(crate) enum ToWorker {
     Background(BackgroundPart),
     /// Results of the access attempts that a leader asked for.
     AccessAttempted(Vec<RefusalTrial>),
-    /// Receipt for a leader's finished cell.
+    /// Permission for a leader to continue, for example after a finished cell.
     Continue,
     /// Stop early, and keep the results.
     Stop,
@@ -193,16 +192,16 @@ pub(crate) enum ToWorker {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum FromLeader {
-    /// Current phase; also a sign of life.
+    /// Current phase; also serves as heartbeat.
     Phase(String),
     Opened {
         transport_version: String,
-        /// Version of the system that it drives.
+        /// Version of the system that the transport drives.
         system_version: String,
         /// True if leader and follower are threads of one process.
         same_process: bool,
         memory_lock: String,
-        /// Capacities of kernel queues at both sides.
+        /// Capacities of kernel queues on both sides.
         #[serde(default)]
         queues: Vec<KernelQueues>,
     },
@@ -217,7 +216,6 @@ pub enum FromLeader {
         begins: bool,
     },
     CellStarted {
-        /// Size of the payload.
         payload_bytes: u64,
     },
     /// Progress of the payload; about once a second.
@@ -226,28 +224,28 @@ pub enum FromLeader {
         /// Number that changes with every message or call.
         moves: u64,
     },
-    /// Use of a logger, in nanoseconds of CLOCK_MONOTONIC; its cell follows.
+    /// Period in which a logger was used, in nanoseconds of CLOCK_MONOTONIC; its cell follows.
     Logged {
-        /// First call.
+        /// Time of the first call.
         begin_ns: u64,
-        /// End of all writes.
+        /// Time when all writes had ended.
         end_ns: u64,
     },
     /// A payload is finished, and on the disk.
     CellFinished(Box<PayloadResult>),
     /// An attempt is finished, and its payload is measured again.
     CellAgain(Box<PayloadResult>),
-    /// Files of the discarded attempt are moved away now; answered with `ToWorker::Continue`.
+    /// The leader is about to move away the files of the discarded attempt; answered with `ToWorker::Continue`.
     Replacing,
-    /// Resource usage of its process; shortly before the end.
+    /// Resource usage of the leader's process, sent shortly before its end.
     Used(ProcessActivity),
     Done,
-    /// The leader has stopped, as it was asked to.
+    /// The leader has stopped as requested.
     Interrupted,
     Failed(String),
 }
 
-/// Message of a leader to a follower, which takes all its settings from here.
+/// Message from a leader to a follower. The follower takes all its settings from these messages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToFollower {
     Setup(Box<Setup>),
@@ -263,7 +261,7 @@ pub enum ToFollower {
     Begin(Begin),
     /// All messages are sent; answered with `FromFollower::Report`.
     End {
-        /// Number of the last message of each stream, or of calls of a logger. Empty if nothing is counted.
+        /// Last sequence number of each stream, or number of calls to a logger. Empty if nothing is counted.
         last: Vec<u64>,
     },
     Bye,
@@ -272,13 +270,13 @@ pub enum ToFollower {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Begin {
     pub task: Task,
-    /// Number of the first message of each stream.
+    /// Sequence number of the first message of each stream.
     pub first: u64,
     /// Bytes of each message; 0 if they differ.
     pub payload_bytes: u64,
     /// Largest number of messages of each stream; empty if unknown.
     pub most: Vec<u64>,
-    /// Place for that many arrivals, if they are recorded.
+    /// Memory for the arrival times of these messages, if they are recorded.
     pub arrivals: Option<ArrivalPlace>,
     /// True to observe the path over the first link, and report the evidence.
     pub observe: bool,
@@ -286,7 +284,7 @@ pub struct Begin {
 }
 
 impl Begin {
-    /// Handles messages of that size from number `first`, without records or observation.
+    /// Handles messages of that size from sequence number `first` on, without records or observation.
     pub fn new(task: Task, first: u64, payload_bytes: u64) -> Self {
         Self { task, first, payload_bytes, most: Vec::new(), arrivals: None, observe: false, instrument: None }
     }
@@ -295,16 +293,15 @@ impl Begin {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum ArrivalPlace {
     Leader(MemoryFile),
-    /// Memory of a follower on another host; it sends them before its [`Report`].
+    /// Memory of a follower on another host; it sends the arrivals before its [`Report`].
     Follower,
 }
 
-/// Task of a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     pub reply: TaskReply,
-    /// True if it serves every link, with a thread for each, or in turns if it polls; else the first, in the thread that
-    /// handles control messages.
+    /// True to serve every link: with a thread for each, or in turns if polling. False to serve the first link only, in
+    /// the thread that handles control messages.
     pub serves_all: bool,
 }
 
@@ -312,7 +309,7 @@ pub struct Task {
 pub enum TaskReply {
     /// Messages are counted.
     Nothing {
-        /// True if arrivals of sampled messages are noted, where there is a place for them; otherwise every one.
+        /// True to record the arrivals of sampled messages, if there is memory for them; false to record every arrival.
         is_sampled: bool,
     },
     /// Messages are answered.
@@ -332,7 +329,7 @@ impl Task {
     pub const COUNT: Self = Self { reply: TaskReply::Nothing { is_sampled: true }, serves_all: false };
     /// Counts over every link.
     pub const COUNT_ALL: Self = Self { serves_all: true, ..Self::COUNT };
-    /// Notes every arrival over every link.
+    /// Records every arrival over every link.
     pub const NOTE: Self = Self { reply: TaskReply::Nothing { is_sampled: false }, serves_all: true };
     /// Answers over the first link.
     pub const ANSWER: Self = Self { reply: TaskReply::Answer { names_request: false }, serves_all: false };
@@ -347,21 +344,21 @@ pub struct Setup {
     pub system: String,
     pub options: NodeOptions,
     pub touch: Touch,
-    /// Scheduling of its process during a measurement.
+    /// Scheduling of the follower's process during a measurement.
     #[serde(default)]
     pub sched: Sched,
-    /// Scheduling of the system's own threads in it.
+    /// Scheduling of the system's own threads in that process.
     #[serde(default)]
     pub library_sched: Sched,
     pub cpu: Option<usize>,
-    /// CPUs for all of its process; empty for any.
+    /// CPUs that the whole process may use; empty for any.
     pub cpus: Vec<usize>,
     /// True if the system's own threads must not be pinned to `cpu`.
     pub own_threads: bool,
     /// True if overdue blocking calls are interrupted by a signal.
     pub interrupt: bool,
     pub timebase: Timebase,
-    /// Time that it spins before each answer.
+    /// Time for which the follower spins before each answer.
     #[serde(default)]
     pub answer_delay_ns: u64,
     /// Page of the core-to-core probe; `None` between hosts.
@@ -378,17 +375,17 @@ pub(crate) enum FromFollower {
     },
     Connected {
         memory_lock: String,
-        /// Capacities of kernel queues at its side.
+        /// Capacities of kernel queues on the follower's side.
         #[serde(default)]
         queues: Vec<KernelQueues>,
     },
     Clock(ClockAddress),
-    /// Piece of its arrivals in base64, in order.
+    /// Next piece of the recorded arrivals, in base64.
     Arrivals(String),
     Ready,
     /// Results after [`ToFollower::End`].
     Report(Box<Report>),
-    /// Resource usage of its process; last message, to the supervisor.
+    /// Resource usage of its process; the last message, sent to the supervisor.
     Used(ProcessActivity),
     Failed(String),
 }
@@ -454,16 +451,16 @@ impl BoundedMessage for BackgroundReading {
 /// Report of a follower on the messages since [`ToFollower::Begin`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// Counts of each stream, without arrivals in the leader's memory. Empty if messages were answered, which the
-    /// leader counts.
+    /// Counts of each stream, except for arrivals recorded in the leader's memory. Empty if messages were answered: the
+    /// leader counts those itself.
     pub arrived: Vec<Arrived>,
     /// Resource usage of its process until the last message was sent; zero if one thread counts both sides.
     pub used: Used,
-    /// Counts of a logger's calls, and its lines.
+    /// Counts of a logger's calls, and statistics of its lines.
     pub log: Option<(Counts, Lines)>,
     /// Evidence of the path, if it was observed.
     pub evidence: Option<Evidence>,
-    /// Reason why it could not go on; the rest is from before.
+    /// Reason why the follower could not go on; the other fields are from before.
     pub failed: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A check of the machine, its reading, and what checks read from.
+//! Check of the machine, its reading, and the observations that it reads from.
 
 use super::root::{Hidden, Root};
 use crate::os;
@@ -21,7 +21,7 @@ pub(super) struct MachineObservations<'a> {
     pub processes: &'a [ProcessActivity],
     /// Loads that Tripmeter itself ran during sub-experiments.
     pub loads: &'a [ProcessActivity],
-    /// True if some processes of this experiment are not children of this one: the audit cannot tell them from others.
+    /// True if processes of this experiment are not children of this one: the audit cannot tell them from others.
     pub by_hand: bool,
 }
 
@@ -94,7 +94,7 @@ pub(super) fn share(part_ns: u64, whole_ns: u64) -> f64 {
     part_ns as f64 / whole_ns.max(1) as f64
 }
 
-/// Values of the CPUs and their text: `0: this, 1: that`, or one text if they are equal. Fails if any CPU has no value.
+/// Values of the CPUs and their text: `0: this, 1: that`, or one text if all are equal. Fails if any CPU has no value.
 pub(super) fn of_each<T: PartialEq>(
     cpus: &[usize],
     read: impl Fn(usize) -> Result<T, Hidden>,

@@ -4,7 +4,7 @@ use super::check::{Fix, MachineCheck, MachineObservations, Reading, percent, sha
 use super::root::Hidden;
 use tripmeter_model::audit::{CheckInfo, Level};
 
-/// Check that needs a spin.
+/// Name of the check that needs a spin.
 pub(super) const HICCUPS: &str = "hiccups";
 const SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
 const OFFERED: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
@@ -62,7 +62,7 @@ fn source(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     Ok(feasible(observed, if is_slow { Reading::fail(value) } else { Reading::good_if(is_counter, value) }))
 }
 
-/// Replaces the fix where the kernel offers no `tsc`, or already uses it.
+/// Replaces the fix if the kernel offers no `tsc`, or already uses it.
 fn feasible(observed: &MachineObservations<'_>, reading: Reading) -> Reading {
     let offered = observed.root.text(OFFERED).unwrap_or_default();
     let fix = match observed.root.text(SOURCE) {

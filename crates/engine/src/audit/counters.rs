@@ -9,7 +9,7 @@ use tripmeter_model::audit::{Activity, CpuActivity, Interrupts, OtherProcess, Pr
 
 const BUSIEST: usize = 3;
 
-/// Kernel counters at a moment; `None` if the machine hides them.
+/// Kernel counters at one moment; `None` if the machine hides them.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     at_ns: u64,
@@ -20,7 +20,7 @@ pub struct Snapshot {
     pressure: Pressure,
     throttled: Option<Throttled>,
     own_ns: u64,
-    /// CPU time in nanoseconds, by process number and start time.
+    /// CPU time in nanoseconds, by PID and start time.
     others: BTreeMap<(u32, u64), (String, u64)>,
 }
 
@@ -138,13 +138,13 @@ fn processes(root: &Root) -> BTreeMap<(u32, u64), (String, u64)> {
     numbers.filter_map(read).collect()
 }
 
-/// Control group of this process that can limit CPU time.
+/// Control group of this process that may limit its CPU time.
 pub(super) struct ControlGroup {
-    /// Folder below the root.
+    /// Path of its folder, such as `/sys/fs/cgroup`.
     pub name: String,
-    /// Throttling since the group was created; `None` if `cpu.stat` does not say.
+    /// Throttling since the group was created; `None` if `cpu.stat` does not report it.
     pub throttled: Option<Throttled>,
-    /// CPU time per wall time; `None` without a limit.
+    /// Allowed CPU time per wall time; `None` without a limit.
     pub quota: Option<f64>,
 }
 
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_happened_is_the_difference() {
-        // No process has this number; the number of this test would be left out.
+        // No process has this PID; the PID of this test would be left out.
         let process = |ticks| {
             format!(
                 "9999999 (browser) R 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0"

@@ -19,9 +19,9 @@ const LEAST_MESSAGE_BYTES: u64 = 8192;
 /// Linux's default. DDS and other middleware over UDP ask for several MiB.
 const LEAST_SOCKET_BYTES: u64 = 212_992;
 const AMPLE_SOCKET_BYTES: u64 = 4 * MIB;
-/// Permits locking any amount of memory.
+/// Capability that permits locking any amount of memory.
 const CAP_IPC_LOCK: u32 = 14;
-/// Permits any scheduling priority.
+/// Capability that permits any scheduling priority.
 const CAP_SYS_NICE: u32 = 23;
 /// `uid_map` of the initial user namespace.
 const ALL_USERS: [&str; 3] = ["0", "0", "4294967295"];
@@ -88,7 +88,7 @@ fn soft(observed: &MachineObservations<'_>, name: &str) -> Result<Option<u64>, H
     observed.root.parsed("proc/self/limits", |text| parse::limit(text, name))
 }
 
-/// True if this process has the capability outside of user namespaces. Inside one, it does not count for the machine.
+/// True if this process has the capability for the whole machine, not only inside a user namespace.
 fn is_capable(observed: &MachineObservations<'_>, capability: u32) -> bool {
     let bits = observed.root.parsed("proc/self/status", |text| {
         let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;

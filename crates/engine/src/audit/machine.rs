@@ -24,8 +24,8 @@ pub fn checks() -> impl Iterator<Item = CheckInfo> {
     GROUPS.into_iter().flatten().map(|check| check.info)
 }
 
-/// Audits before an experiment. With `length`, all CPUs spin at once for that long to find hiccups. Without it,
-/// counters are read only once, and changes in them are not visible.
+/// Audits the machine before an experiment. With `length`, all CPUs spin at once for that long to find hiccups. Without
+/// it, counters are read only once, and changes in them are not visible.
 pub fn before(root: &Root, cpus: &[usize], calibration: &Calibration, length: Option<Duration>) -> Audit {
     let clock = calibration.info();
     let spin = |length| {
@@ -52,11 +52,11 @@ pub const OWN_LOAD: &str = "load ";
 
 /// Divisor of the experiment's duration that gives the duration of the spin after it.
 const SPIN_AFTER: u32 = 20;
-/// Durations of a spin after an experiment; shorter ones are left out, longer ones are cut.
+/// Range for the duration of a spin after an experiment. A spin that would be shorter is skipped, a longer one is cut.
 const SPINS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(1);
 
-/// Audits after an experiment that began at `start`. Spins for hiccups if `spin` is set and the experiment was long
-/// enough.
+/// Audits the machine after an experiment that began at `start`. Spins for hiccups if `spin` is set and the experiment
+/// was long enough.
 pub fn after(
     root: &Root,
     cpus: &[usize],

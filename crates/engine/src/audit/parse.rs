@@ -1,7 +1,7 @@
 //! Parsers of the kernel's formats. Malformed text gives `None`, never a wrong number.
 //!
-//! Only `process` uses procfs: its other readers need lines that Tripmeter does not, and refuse `pressure/cpu` of
-//! kernels before 5.13.
+//! Only `process` uses procfs: its other parsers require lines that Tripmeter does not need, and refuse `pressure/cpu`
+//! of kernels before 5.13.
 
 use procfs::FromRead;
 use procfs::process::Stat;
@@ -57,7 +57,7 @@ pub struct CpuTime {
 /// CPU time of each CPU since boot.
 ///
 /// # Source
-/// `/proc/stat` of proc(5): user, nice, system, idle, iowait, irq, softirq, steal; guests are among user and nice.
+/// `/proc/stat` of proc(5): user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user and nice.
 pub fn stat(text: &str) -> Option<BTreeMap<usize, CpuTime>> {
     let mut cpus = BTreeMap::new();
     for line in text.lines() {
@@ -74,7 +74,7 @@ pub fn stat(text: &str) -> Option<BTreeMap<usize, CpuTime>> {
     (!cpus.is_empty()).then_some(cpus)
 }
 
-/// Time in which some task waited, in nanoseconds.
+/// Time in which at least one task waited, in nanoseconds.
 ///
 /// # Source
 /// The kernel's accounting/psi.rst: `total` is in microseconds.
@@ -115,7 +115,7 @@ pub(super) fn interrupts(text: &str) -> Option<BTreeMap<usize, Interrupts>> {
     Some(columns.into_iter().zip(counts).collect())
 }
 
-/// Soft limit; `Some(None)` if unlimited.
+/// Soft limit called `name`; `Some(None)` if unlimited.
 ///
 /// # Source
 /// `/proc/pid/limits` of proc(5): columns of fixed width.
@@ -126,7 +126,7 @@ pub(super) fn limit(text: &str, name: &str) -> Option<Option<u64>> {
     if soft == "unlimited" { Some(None) } else { soft.parse().ok().map(Some) }
 }
 
-/// Parses `stat` of a process or thread. procfs panics unless a name in parentheses stands between two blanks.
+/// Parses `stat` of a process or thread. procfs panics if the name in parentheses has no blank before or after it.
 pub(super) fn process(text: &str) -> Option<Stat> {
     let text = text.trim();
     let (begin, end) = (text.find('(')?, text.rfind(')')?);
@@ -151,7 +151,7 @@ pub(super) fn throttled(text: &str) -> Option<Throttled> {
     Some(Throttled { periods: value("nr_throttled")?, time_ns })
 }
 
-/// The word in brackets of `always [madvise] never`.
+/// Word in brackets: `madvise` in `always [madvise] never`.
 pub(super) fn chosen(text: &str) -> Option<String> {
     let (_, rest) = text.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())

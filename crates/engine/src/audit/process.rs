@@ -68,7 +68,7 @@ pub fn this_thread(who: &str, whose: Whose) -> ProcessActivity {
     }
 }
 
-/// Shared libraries of this process, sorted. procfs would return none if one line of `maps` is unknown to it.
+/// Shared libraries of this process, sorted. procfs would return none if it could not parse one line of `maps`.
 ///
 /// # Source
 /// proc_pid_maps(5): executable mappings of files.
@@ -89,7 +89,7 @@ fn allowed(root: &Root, folder: &str) -> Result<Vec<usize>, Hidden> {
     })
 }
 
-/// Policy and priority as text, and true if they are the usual ones.
+/// Policy and priority as text; true if they are the usual ones.
 ///
 /// # Source
 /// sched(7) and the kernel's uapi/linux/sched.h for the numbers.

@@ -4,10 +4,10 @@ use super::parse;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Reason why a value is not visible, for people.
+/// Reason why a value is not visible, as shown in the finding.
 pub(super) type Hidden = String;
 
-/// Folder with `proc`, `sys` and `dev`.
+/// Folder that contains `proc`, `sys` and `dev`.
 #[derive(Clone, Debug)]
 pub struct Root(PathBuf);
 

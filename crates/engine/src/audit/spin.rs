@@ -12,7 +12,7 @@ use tripmeter_model::manifest::ClockInfo;
 
 /// Shortest gap that counts as a hiccup.
 const THRESHOLD_NS: u64 = 1000;
-/// Threshold in clock readings: some clocks are slow to read.
+/// Threshold as a number of clock readings: some clocks are slow to read.
 const THRESHOLD_READINGS: f64 = 20.0;
 /// Largest gap that the histogram resolves.
 const LONGEST_NS: u64 = 600_000_000_000;

@@ -6,12 +6,12 @@ use super::parse;
 use super::root::{Hidden, cpu_folder};
 use tripmeter_model::audit::CheckInfo;
 
-/// Longest wake-up from an idle state: more would exceed many a round trip.
+/// Longest acceptable wake-up from an idle state; a longer one would exceed many round trips.
 const LONGEST_WAKING_US: u64 = 10;
 const BUSY_SIBLING: f64 = 0.05;
 /// Fix for CPUs that are not isolated; see [`isolate`].
 pub(super) const ISOLATE: &str = "boot with isolcpus=CPUS nohz_full=CPUS rcu_nocbs=CPUS";
-/// CPU that keeps time, and therefore its tick.
+/// CPU that keeps the system time, and so cannot stop its tick.
 ///
 /// # Source
 /// Documentation/timers/no_hz.rst of Linux: the boot CPU cannot be adaptive-ticks
@@ -126,7 +126,7 @@ fn isolation(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     Ok(if is_best { Reading::good(text) } else { Reading::note(text) })
 }
 
-/// Fix for CPUs that are not isolated. The kernel needs another CPU, and the tick of the boot CPU.
+/// Fix for CPUs that are not isolated. The kernel needs a CPU that is not isolated, and the boot CPU keeps its tick.
 pub(super) fn isolate(cpus: &[usize], has_others: bool) -> String {
     let several = if cpus.len() == 1 { "N" } else { "N,M" };
     match (has_others, cpus.contains(&BOOT_CPU)) {
@@ -143,7 +143,7 @@ pub(super) fn isolate(cpus: &[usize], has_others: bool) -> String {
     }
 }
 
-/// Reason to distrust what a virtual machine shows: its topology may be made up.
+/// Reason to distrust the topology that a virtual machine shows, as it may be made up; `None` on hardware.
 fn of_host(observed: &MachineObservations<'_>, what: &str) -> Result<Option<Hidden>, Hidden> {
     Ok(is_guest(observed.root)?.then(|| format!("a virtual machine does not show {what}")))
 }

@@ -1,4 +1,4 @@
-//! Rates that links kept.
+//! Rates that links achieved.
 
 use crate::clock::Timebase;
 
@@ -9,15 +9,13 @@ pub struct KeptRate {
     pub rate_missed: bool,
 }
 
-/// Largest excess of the time that messages take, as a share, until their rate counts as missed.
+/// Relative excess of the time that messages take, above which their rate counts as missed.
 const TOLERANCE: f64 = 0.01;
 
-/// Messages of each link, and the time that they took.
 pub struct Paces {
     timebase: Timebase,
-    /// Messages of each link, and the ticks that they took.
+    /// Number of messages of each link, and the ticks that they took.
     pub each: Vec<(u64, f64)>,
-    /// Pieces of the trial.
     pub pieces: u64,
     /// Ticks between two messages of a link.
     period: f64,
@@ -30,7 +28,6 @@ impl Paces {
         Self { timebase, each: vec![(0, 0.0); links], pieces: 0, period, gap: period }
     }
 
-    /// Adds messages of a link, and the ticks that they took.
     pub fn add(&mut self, link: usize, sent: u64, ticks: f64) {
         let pace = &mut self.each[link];
         *pace = (pace.0 + sent, pace.1 + ticks);
@@ -58,7 +55,6 @@ impl Paces {
         self.timebase.to_ns(ticks as u64)
     }
 
-    /// True if a link missed its rate.
     pub fn is_missed(&self, link: usize) -> bool {
         let (sent, ticks) = self.each[link];
         is_missed(ticks, sent as f64, self.period, self.pieces as f64 * self.gap)

@@ -45,7 +45,7 @@ fn the_last_of_several_followers_has_what_all_have_when_the_last_has_it() {
     let sent = [10_000, 11_000, 12_000, 13_000];
     let counted = |received, duplicated, damaged| Arrived { received, duplicated, damaged, ..Arrived::default() };
     let quick = topic(&sent, &[10_100, 11_100, 12_100, 13_100], &[0, AGAIN, 0, 0]);
-    // It lacks the third message, and cannot read the header of one.
+    // The slow follower lacks the third message, and cannot read the header of another.
     let slow = topic(&sent, &[10_200, NEVER, NEVER, 13_050], &[0, DAMAGED, 0, OVERTAKEN]);
     let each = [(quick, counted(4, 1, 0)), (slow, counted(2, 0, 2))];
     let each = each.map(|(topic, arrived)| Delivered { topics: vec![topic], arrived: vec![arrived] });
@@ -127,7 +127,7 @@ fn pieces_add_up_and_a_topic_that_sent_nothing_has_no_rate() {
 fn the_rate_is_the_mean_of_all_topics_and_missed_by_the_slowest() {
     let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::NONE, PATIENCE, 2, PERIOD, 0);
     let until = |last: u64| topic(&[10_000, 11_000, 12_000, last], &[NEVER; 4], &[0; 4]);
-    // Four messages took 4 periods, and 8.
+    // Each topic sent four messages, one in 4 periods and the other in 8.
     tally.add(&[until(13_000), until(17_000)], &[], |_, _, _| ());
     assert_eq!(tally.paces.kept(), KeptRate { achieved_hz: 7.5e5, slowest_hz: 5e5, rate_missed: true });
     assert_eq!(tally.paces.paced_ns(), 8000);

@@ -52,7 +52,7 @@ impl Discarded {
         Ok(Self { files })
     }
 
-    /// Notes the lengths of the files before a payload.
+    /// Stores the lengths of the files before a payload.
     pub fn begin(&mut self) -> io::Result<()> {
         for growing in &mut self.files {
             growing.begin = fs::metadata(growing.folder.at(&growing.name)?)?.len();
@@ -61,7 +61,7 @@ impl Discarded {
     }
 
     /// Moves the rows of the payload to separate files, named after the attempt, which counts from 1. If the process is
-    /// killed meanwhile, rows may be in both.
+    /// killed while it moves them, rows may be in both files.
     pub fn discard(&self, attempt: u32) -> io::Result<()> {
         self.files.iter().try_for_each(|growing| growing.discard(attempt))
     }

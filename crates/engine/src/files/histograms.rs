@@ -29,7 +29,7 @@ impl HistogramLog {
         Ok(Self { file, started })
     }
 
-    /// Adds a histogram of the `duration` that has just ended.
+    /// Appends a histogram of the last `duration`.
     pub fn append(&mut self, tag: &str, histogram: &Histogram<u64>, duration: Duration) -> io::Result<()> {
         let begin = self.started.elapsed().unwrap_or_default().saturating_sub(duration);
         self.file.write_all(&line(tag, histogram, begin, duration)?)

@@ -1,5 +1,5 @@
-//! Repair of the files of an interrupted sub-experiment: rows of unfinished payloads are cut off, so that the rest can
-//! be appended.
+//! Repair of the files of an interrupted sub-experiment: rows of unfinished payloads are cut off, so that the missing
+//! payloads can be appended.
 
 use super::has_folder;
 use super::head::is_head;
@@ -107,7 +107,7 @@ pub(super) fn remove(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Cuts a file before the first line after the head that is incomplete or does not count. Removes it if `is_all`.
+/// Cuts a file before the first line after the head that is incomplete or fails `counts`. Removes it if `is_all`.
 fn cut(file: &Path, is_all: bool, counts: impl Fn(&str) -> bool) -> io::Result<()> {
     let cut = match file.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -121,7 +121,7 @@ fn naming(file: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("its file '{}': {error}", file.display()))
 }
 
-/// Length of a file up to the first line after the head that is incomplete or does not count.
+/// Length of a file up to the first line after the head that is incomplete or fails `counts`.
 pub(super) fn whole_bytes(file: &File, mut counts: impl FnMut(&str) -> bool) -> io::Result<u64> {
     let mut reader = BufReader::new(file);
     let (mut bytes, mut line, mut is_in_head) = (0_u64, Vec::new(), true);

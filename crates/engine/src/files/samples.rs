@@ -83,11 +83,11 @@ impl Rows<'_> {
         self.add(stream, index as u64, status, SampleStamps { intended, sent: actual, received, answered });
     }
 
-    /// Adds round trips of given ticks; each begins where the one before ended. `latencies` are one-way latencies, if
-    /// known. `first` is the number of the first message.
+    /// Adds round trips of the durations `trips`, in ticks; each begins where the one before ended. `latencies` are
+    /// one-way latencies, if known. `first` is the sequence number of the first message.
     pub fn add_trips(&mut self, rows: &[TripRow], trips: &[u64], latencies: Option<&[i64]>, first: u64) {
         if self.file.is_none() {
-            // Round trips may have been discarded.
+            // Without a file, round trips may have been discarded.
             return;
         }
         for (index, row) in rows.iter().enumerate() {

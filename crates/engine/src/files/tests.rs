@@ -105,7 +105,7 @@ fn rows_of_all_patterns_have_one_form_and_are_read_back() {
         "2,3,16,all,1,ok,,10,14,20",
         "2,3,16,all,2,ok,,20,,40",
         "2,3,16,all,4,ok,,410,385,440",
-        // With two clocks: before the trial began.
+        // With two clocks, the message seems to arrive before the trial began.
         "2,3,16,all,1,ok,,10,-15,20",
         "2,3,16,all,2,ok,,20,10,40",
     ];

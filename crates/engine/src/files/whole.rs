@@ -37,8 +37,8 @@ pub fn check_samples(folder: &Path, name: &str, round: u32, kept: &[PayloadResul
     expected.check(&file)
 }
 
-/// True if the samples of a complete sub-experiment exist as Parquet. Only truncation is checked, by the last bytes; it
-/// is an error, as is a link in the path.
+/// True if the samples of a complete sub-experiment exist as Parquet. Only the first and last bytes are checked. A
+/// truncated file is an error, and so is a link in the path.
 pub fn has_parquet(folder: &Path, name: &str) -> Result<bool, FileError> {
     let file = folder.join(SAMPLES).join(format!("{name}.parquet"));
     if !is_there(&[folder, &folder.join(SAMPLES), &file])? {
@@ -56,7 +56,7 @@ pub fn has_parquet(folder: &Path, name: &str) -> Result<bool, FileError> {
     Ok(true)
 }
 
-/// Checks that each payload has as many rows as its figures need.
+/// Checks that eProsima's file has as many rows of each payload as its figures need.
 pub fn check_measurements(folder: &Path, name: &str, kept: &[PayloadResult]) -> Result<(), FileError> {
     let mut missing: BTreeMap<u64, u64> = kept.iter().map(|cell| (cell.payload_bytes, round_trips(cell))).collect();
     missing.retain(|_, rows| *rows > 0);
@@ -117,20 +117,20 @@ fn tags_of(payload_bytes: u64, trial: &Trial) -> Vec<String> {
     wanted.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, tag)| tag).collect()
 }
 
-/// Reads each line after the head, up to the first that is incomplete or does not count.
+/// Reads each line after the head, up to the first that is incomplete or fails `counts`.
 fn each_line(file: &Path, counts: impl FnMut(&str) -> bool) -> Result<(), FileError> {
     let opened: File = open(file)?;
     whole_bytes(&opened, counts).map(|_| ()).map_err(|error| FileError::reading(file, &error))
 }
 
-/// True if the last of these paths exists. Links are not followed.
+/// True if all of these paths exist. A link is an error, as none is followed.
 fn is_there(way: &[&Path]) -> Result<bool, FileError> {
     for inside in way {
         match inside.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(FileError::reading(inside, &error)),
             Ok(found) if found.is_symlink() => {
-                return Err(FileError::wrong(inside, "is a link, and none is followed"));
+                return Err(FileError::wrong(inside, "is a link; links are not followed"));
             }
             Ok(_) => {}
         }

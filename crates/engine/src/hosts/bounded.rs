@@ -15,9 +15,9 @@ const MOST_OUTPUT_BYTES: u64 = 1 << 20;
 const CLOSING_TIME: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 const OUR_ERROR: &str = "tripmeter: ";
-/// Texts around the host in ssh's line about a changed key.
+/// Parts of ssh's line about a changed key, before and after the host.
 const CHANGED_KEY: (&str, &str) = ("Host key for ", " has changed and you have requested strict checking.");
-/// Prefixes of lines that follow an error, and are less specific.
+/// Prefixes of lines that follow an error, but are less specific than it.
 const SAYS_LESS: [&str; 4] =
     ["srun: ", "stdio forwarding failed", "Connection closed by UNKNOWN", "Host key verification failed"];
 const TELLING_TIME: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ impl ErrorLines {
         Self { kept, end }
     }
 
-    /// Last error of tripmeter, else the last line. Waits at most `time` for the end.
+    /// Last error from tripmeter, or else the last line. Waits at most `time` for the end of the stream.
     pub fn last(&self, time: Duration) -> Option<String> {
         // Nothing is ever sent; the channel only closes.
         let _: Result<(), RecvTimeoutError> = self.end.recv_timeout(time);
@@ -88,7 +88,7 @@ impl LastLines {
     }
 }
 
-/// Advice for a changed host key, which ssh reports in this one of 16 lines.
+/// Advice for a changed host key. Of the 16 lines that ssh prints about it, this is the one with the host.
 fn changed_key(said: &str) -> Option<String> {
     let host = said.strip_prefix(CHANGED_KEY.0)?.strip_suffix(CHANGED_KEY.1)?;
     Some(format!("the key of {host} has changed; if it should have, remove the old one by `ssh-keygen -R '{host}'`"))
@@ -97,12 +97,12 @@ fn changed_key(said: &str) -> Option<String> {
 pub(super) struct ProgramOutput {
     pub status: ExitStatus,
     pub text: String,
-    /// Last error of tripmeter, else the last line of standard error.
+    /// Last error from tripmeter, or else the last line of standard error.
     pub error: Option<String>,
 }
 
-/// Runs a program with a file or nothing as standard input. It is killed if it reads nothing of that file for `time`.
-/// More than 1 MiB of output is an error.
+/// Runs a program with `input`, or nothing, as standard input. The program is killed if it reads nothing from that file
+/// for `time`. More than 1 MiB of output is an error.
 pub(super) fn run(command: &mut Command, input: Option<File>, time: Duration) -> io::Result<ProgramOutput> {
     let mut read = input.as_ref().map(File::try_clone).transpose()?;
     let input = input.map_or_else(Stdio::null, Stdio::from);
@@ -150,7 +150,7 @@ fn ended(child: &mut Child, time: Duration, mut place: impl FnMut() -> u64) -> i
     }
 }
 
-/// Standard output of a program of the system, or in one line why there is none.
+/// Standard output of a system program. The error is one line.
 pub(super) fn told(program: &str, arguments: &[&str]) -> Result<String, String> {
     // Debian's folders of system programs, which are not in every user's path.
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";

@@ -1,4 +1,4 @@
-//! Looks at another host without measuring: its machine, what disturbs measurements there, and the offset of its clock.
+//! Examination of another host without measuring: its machine, what disturbs measurements there, and its clock offset.
 
 use super::meet::{HostError, HostProblem, ends, prepared};
 use super::network::network_of;
@@ -16,7 +16,7 @@ use tripmeter_model::host::{ClockOffset, HostLook, MachineLook};
 
 const LISTING_TIME: Duration = Duration::from_secs(120);
 const CLOCK_TIME: Duration = Duration::from_secs(10);
-/// Folder of a host without pushed files.
+/// Name instead of a folder, for a host without pushed files.
 pub const NOT_PUSHED: &str = "none";
 
 pub fn own_look(registry: &Registry, audit: Audit) -> MachineLook {
@@ -24,7 +24,7 @@ pub fn own_look(registry: &Registry, audit: Audit) -> MachineLook {
     MachineLook { name: Hello::own().name, environment, audit, systems: systems(registry) }
 }
 
-/// Looks at a host. The interfaces are addresses or names; by default those of the ssh connection.
+/// Examines a host. `here` and `there` are addresses or names of interfaces; by default, those of the ssh connection.
 pub fn look_at(to: &str, here: Option<&str>, there: Option<&str>) -> Result<HostLook, HostError> {
     look(to, here, there).map_err(|problem| HostError { to: to.to_owned(), problem })
 }

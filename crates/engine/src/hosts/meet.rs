@@ -1,4 +1,4 @@
-//! Checks before a measurement: every host is reached, has the same tripmeter and plugins, and can run its part.
+//! Checks before a measurement: every host can be reached, has the same tripmeter and plugins, and can run its part.
 
 use super::network::network_of;
 use super::ssh::Ssh;
@@ -20,14 +20,14 @@ const MOST_LISTED: usize = 16;
 #[derive(Debug, Error)]
 #[error("host '{to}': {problem}")]
 pub struct HostError {
-    /// Host, as ssh takes it.
+    /// Host, as given to ssh.
     pub to: String,
     pub problem: HostProblem,
 }
 
 #[derive(Debug, Error)]
 pub enum HostProblem {
-    /// It cannot be reached, or tripmeter is missing or of another version.
+    /// The host cannot be reached, or tripmeter there is missing or of another version.
     #[error("{0}")]
     Unreached(String),
     #[error("{0}")]
@@ -35,7 +35,7 @@ pub enum HostProblem {
     #[error("transport '{transport}' cannot be measured there: {why}")]
     Transport {
         transport: String,
-        /// The reason, for people.
+        /// Reason, as shown in the message.
         why: String,
     },
 }
@@ -53,14 +53,14 @@ impl HostError {
     }
 }
 
-/// Host that was reached, and the addresses for its data.
+/// Host that was reached, and the addresses that messages use.
 #[derive(Clone, Debug)]
 pub(crate) struct Met {
     pub to: String,
     pub connection: DataAddresses,
     /// CPU of its follower, if the plan names none.
     pub cpu: Option<usize>,
-    /// Folder there that tripmeter was pushed to.
+    /// Folder on the host that tripmeter was copied to; [`NOT_PUSHED`](super::NOT_PUSHED) if none.
     pub pushed: String,
     pub environment: HostEnvironment,
 }
@@ -78,7 +78,7 @@ pub(crate) struct DataAddresses {
     pub follower: IpAddr,
 }
 
-/// Reaches every host of a plan. `versions` returns the version of each system here.
+/// Connects to every host of a plan. `versions` returns the versions of a system on this host.
 pub(crate) fn meet(
     plan: &Plan,
     pushed: &str,
@@ -191,8 +191,8 @@ fn compare(
     Ok(())
 }
 
-/// Addresses of both ends of the data: those asked for, otherwise those of the ssh connection. A host could report a
-/// false end, so such a connection must exist here.
+/// Addresses of both ends of the messages: those asked for, or else those of the ssh connection. A host could report a
+/// false end, so the ssh connection must also exist here.
 pub(super) fn ends(here: Option<&str>, there: Option<&str>, hello: &Hello) -> Result<DataAddresses, HostProblem> {
     let own = interfaces();
     let ssh = hello.connection;
@@ -215,8 +215,8 @@ pub(super) fn ends(here: Option<&str>, there: Option<&str>, hello: &Hello) -> Re
     Ok(DataAddresses { leader, follower })
 }
 
-/// Address of one end: `asked`, or the one of ssh. Of an interface's addresses, the first in the family of `other` is
-/// preferred.
+/// Address of one end: `asked`, or else the one that ssh uses. If an interface has several addresses, the first in the
+/// family of `other` is preferred.
 fn address(
     asked: Option<&str>,
     interfaces: &[(String, IpAddr)],

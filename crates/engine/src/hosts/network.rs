@@ -9,7 +9,7 @@ use std::fs;
 use std::net::IpAddr;
 use tripmeter_model::manifest::Network;
 
-/// Offloads that change how messages become packets, in names of `ethtool -k`.
+/// Offloads that change how messages become packets, as named by `ethtool -k`.
 const OFFLOADS: [&str; 6] = [
     "tcp-segmentation-offload",
     "generic-segmentation-offload",
@@ -18,7 +18,7 @@ const OFFLOADS: [&str; 6] = [
     "tx-checksumming",
     "rx-checksumming",
 ];
-/// Interrupt delays, in names of `ethtool -c`.
+/// Interrupt delays, as named by `ethtool -c`.
 const COALESCING: [&str; 4] = ["rx-usecs", "rx-frames", "tx-usecs", "tx-frames"];
 /// Counters of losses and retransmissions in `/proc/net/snmp` and `/proc/net/netstat`.
 const PROTOCOL_COUNTERS: [(&str, &str); 8] = [
@@ -110,7 +110,7 @@ fn link(text: &str) -> Result<IpLink, String> {
     first.ok_or_else(|| "`ip`: it lists nothing".to_owned())
 }
 
-/// Values of lines `name: value` with these names.
+/// Names and values from lines `name: value`, for these names.
 fn listed(text: &str, names: &[&str]) -> Vec<(String, String)> {
     let pairs = text.lines().filter_map(|line| line.trim().split_once(':'));
     let wanted = pairs.filter(|(name, _)| names.contains(name));

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tripmeter_model::printable::line;
 
-/// Digits of the hash that names a file's content, or the folder of a set of files.
+/// Number of hash digits in the name of a file's content, or of the folder of a set of files.
 const NAME_DIGITS: usize = 16;
-/// Folder of the contents, shared by all sets.
+/// Folder with the contents of files, shared by all sets.
 const FILES: &str = "files";
 /// Longest shown name of a host's CPU architecture.
 const MOST_LETTERS: usize = 80;
@@ -26,7 +26,7 @@ fn folder(name: &str) -> String {
 
 #[derive(Debug)]
 pub struct Pushed {
-    /// Name of its folder on the host.
+    /// Name of the folder on the host for this set of files.
     pub name: String,
     files: Vec<PushedFile>,
 }
@@ -46,12 +46,12 @@ impl PushedFile {
         Ok(Self { path, name, hash, bytes: content.len() as u64 })
     }
 
-    /// Path of its content, for `sh`.
+    /// Path of the file's content, for `sh`.
     fn content(&self) -> String {
         format!("{}/{}", folder(FILES), self.hash)
     }
 
-    /// Script for `sh` that copies standard input. An interrupted copy, or one without room, leaves nothing.
+    /// Script for `sh` that copies standard input. A copy that is interrupted, or runs out of space, leaves nothing.
     fn copying(&self) -> String {
         let (all, content) = (folder(FILES), self.content());
         // When ssh ends early, `cat` still exits with success.
@@ -93,8 +93,8 @@ impl Pushed {
         Ok(Self { name: digits(hash), files })
     }
 
-    /// Copies each file whose content is missing there, then links all of them into the folder of this set. The program
-    /// is linked last, so if it is there, all files are. Returns true if anything was copied.
+    /// Copies each file whose content is missing on the host, then links all files into the folder of this set. The
+    /// program is linked last, so if it is there, all files are. Returns true if anything was copied.
     pub fn push(&self, to: &str) -> Result<bool, String> {
         let mut script = "uname -m".to_owned();
         for file in &self.files {

@@ -1,8 +1,8 @@
 //! Runs a command on another host and brings its results folder here, by one connection of ssh or Slurm.
 //!
-//! The script goes to `sh` by standard input, so no login shell reads it. Each further line of input is answered by a
-//! line, as a sign of life. At the end of input, the command is ended. Output is those answers, a line with the exit
-//! code, and then the folder as a `tar` archive.
+//! The script goes to `sh` by standard input, so no login shell reads it. Each further line of input is answered with a
+//! line, as a heartbeat. The end of input ends the command. The output has these answers, a line with the exit code,
+//! and then the folder as a `tar` archive.
 
 mod connection;
 mod unpack;
@@ -21,9 +21,9 @@ use std::time::Duration;
 use tripmeter_model::exit;
 pub(crate) use unpack::{ArchiveLimits, unpack};
 
-/// Prefix of the exit code; the shell may print other lines before.
+/// Prefix of the line with the exit code; the shell may print other lines before it.
 const MARK: &str = "tripmeter-ended";
-/// Answer that is a sign of life.
+/// Answer that serves as heartbeat.
 const ALIVE: &str = "tripmeter-alive";
 const MOST_PADDING: u64 = 1 << 20;
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug)]
 pub struct CommandThere<'a> {
     pub way: WayThere<'a>,
-    /// Folder there that tripmeter was pushed to.
+    /// Folder on the host that tripmeter was copied to.
     pub pushed: &'a str,
     /// Measuring command and its flags, without a results folder.
     pub words: &'a [String],
@@ -41,14 +41,14 @@ pub struct CommandThere<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub enum WayThere<'a> {
-    /// By ssh, which takes this host.
+    /// By ssh, to this host.
     Ssh(&'a str),
-    /// By Slurm, which allocates these nodes exclusively. The command runs on the first.
+    /// By Slurm, which allocates these nodes exclusively. The command runs on the first node.
     Slurm(&'a [&'a str]),
 }
 
 impl WayThere<'_> {
-    /// Command that runs `sh` there, with our standard input.
+    /// Command that runs `sh` on the host, with our standard input.
     fn shell(&self) -> Command {
         match self {
             WayThere::Ssh(host) => {
@@ -89,8 +89,8 @@ pub struct EndedThere {
 /// Once `stop` is set, the command is ended as by Ctrl-C, and the code is 130.
 ///
 /// # Errors
-/// The reason for missing results, in one line: the host is unreachable, silent or of another version, or the archive
-/// is damaged, too large or would leave `into`.
+/// The reason for missing results, in one line: the host is unreachable, is silent or has another version, or the
+/// archive is damaged, too large or would leave `into`.
 pub fn run_there(asked: &CommandThere<'_>, into: &Path, stop: &AtomicBool) -> Result<EndedThere, String> {
     run(asked.way.shell(), asked, into, stop, HostPatience::USUAL)
 }
@@ -102,7 +102,7 @@ fn run(
     stop: &AtomicBool,
     patience: HostPatience,
 ) -> Result<EndedThere, String> {
-    // Keeps Ctrl-C in the terminal from it: the command there ends first.
+    // Ctrl-C in the terminal must not reach this process: the command on the host ends first.
     shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = shell.spawn().map_err(|error| asked.way.not_started(&error))?;
     let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -150,7 +150,7 @@ fn receive(mut output: impl BufRead, into: &Path) -> io::Result<Option<u8>> {
     Ok(code)
 }
 
-/// Script for `sh` there. One compound command, so that `sh` reads all of it before it runs any.
+/// Script for `sh` on the host: one compound command, so that `sh` reads all of it before it runs anything.
 fn script(asked: &CommandThere<'_>) -> String {
     let advice = match asked.way {
         WayThere::Ssh(_) => PUSH_IT,
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(ended, Ok(EndedThere { code: 7, error: None }), "it takes twice the longest silence");
         let error = host.run("exec sleep 600", HERE, &["ping"], &never).unwrap_err();
         assert_eq!(error, "it has sent nothing for 2 s; is the link cut, or does it hang?");
-        // Another process holds standard output.
+        // Another process keeps standard output open.
         let error = host.run("echo it begins; sleep 600 & exec sleep 600", WayThere::Slurm(&[]), &["ping"], &never);
         assert!(error.unwrap_err().starts_with("it has sent nothing for 2 s"));
     }

@@ -1,4 +1,4 @@
-//! Command on the follower's host, started by ssh: it introduces itself, prepares, and starts one follower.
+//! Command on the follower's host, started by ssh: it sends a greeting, checks its host, and starts one follower.
 
 use super::network::network_of;
 use super::silence::{LONGEST_SILENCE, SIGN_OF_LIFE, Silence};
@@ -31,7 +31,7 @@ use tripmeter_model::plan::SubExperiment;
 
 const COMING_TIME: Duration = Duration::from_secs(10);
 const HICCUP_SPIN: Duration = Duration::from_millis(200);
-/// Capacity of the queue of messages from the host that measures; it waits while the queue is full.
+/// Capacity of the queue of messages from the measuring host, which waits while the queue is full.
 const MOST_UNHEARD: usize = 16;
 const ENDING_TIME: Duration = Duration::from_secs(5);
 
@@ -157,13 +157,13 @@ fn options(plan: &SubExperiment, scratch: &Path, address: IpAddr) -> NodeOptions
     NodeOptions {
         run_id: scratch::fresh_run_id(),
         scratch_dir: scratch.to_path_buf(),
-        // It has the family of the leader's address.
+        // This address has the same family as the leader's.
         local_address: Some(address),
         ..node_options(plan, Role::Follower)
     }
 }
 
-/// Starts a follower, carries its control channel, and returns its last message.
+/// Starts a follower, relays its control channel, and returns its last message.
 fn follow(
     registry: &Registry,
     program: &Path,
@@ -182,7 +182,7 @@ fn follow(
     let order = Follow { control, plugins: registry.plugins(), place: Some(place) };
     follower.send(&ToWorker::Follow(order)).map_err(started)?;
     if !os::wait_readable(&[&listener], COMING_TIME).map_err(started)?[0] {
-        return Err("the follower process did not come".to_owned());
+        return Err("the follower process did not connect".to_owned());
     }
     let (mut stream, _) = listener.accept().map_err(started)?;
     os::check_peer(&stream).map_err(started)?;
@@ -194,7 +194,7 @@ fn follow(
         LONGEST_SILENCE,
         || follower.has_ended(),
         |line| {
-            // A follower that has gone is noticed as ended.
+            // If the follower has gone, `has_ended` reports it.
             let _ = stream.write_all(format!("{line}\n").as_bytes());
         },
     );
@@ -208,7 +208,7 @@ fn follow(
     Ok(word.or(crash))
 }
 
-/// Carries lines from the leader until the follower has ended, the leader has gone, or the silence was too long.
+/// Passes on lines from the leader until the follower has ended, the leader has gone, or the silence was too long.
 fn carry_on(
     heard: &Receiver<Vec<u8>>,
     longest_silence: Duration,

@@ -14,15 +14,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const REMOTE_COMMAND: &str = "remote";
-/// Variable that replaces the command, such as `ssh -F FILE`.
+/// Environment variable that replaces the command `ssh`, for example by `ssh -F FILE`.
 const SSH_VARIABLE: &str = "TRIPMETER_SSH";
-/// Longest wait for the greeting, for a jump host and a slow shell.
+/// Longest wait for the greeting, which a jump host and a slow shell may delay.
 const HELLO_TIME: Duration = Duration::from_secs(30);
 const MOST_HELLO_BYTES: usize = 1 << 20;
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 
-/// Part of a script that sets `p` to tripmeter on the host: the pushed one, else the one in the path. If there is none,
-/// `advice` is printed. For `sh`, without single quotes.
+/// Part of a script for `sh` that sets `p` to tripmeter on the host: the pushed one, or else the one in the path. If
+/// there is none, it prints `advice`. It has no single quotes.
 pub(super) fn program(pushed: &str, advice: &str) -> String {
     format!(
         "d=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/tripmeter/{pushed}\"; p=$d/tripmeter; \
@@ -34,12 +34,12 @@ pub(super) fn program(pushed: &str, advice: &str) -> String {
 /// Advice for a host without tripmeter.
 pub(super) const PUSH_IT: &str = "--push copies it";
 
-/// Command for the login shell there, which may be any: it starts `sh`.
+/// Command for the host's login shell, whichever it is: it starts `sh`.
 fn script(pushed: &str) -> String {
     format!("exec sh -c '{}exec \"$p\" {REMOTE_COMMAND}'", program(pushed, PUSH_IT))
 }
 
-/// `ssh` that never prompts: keys, agents, jump hosts and `~/.ssh/config` are the user's.
+/// `ssh` that never prompts. Keys, agents, jump hosts and `~/.ssh/config` are taken from the user.
 pub(super) fn command(to: &str) -> Command {
     let words = std::env::var(SSH_VARIABLE).unwrap_or_else(|_| "ssh".to_owned());
     let mut words = words.split_whitespace();
@@ -53,12 +53,12 @@ pub(crate) struct Ssh {
     child: Child,
     stream: UnixStream,
     incoming: Incoming,
-    /// Errors of ssh and of the shell there; never shown unfiltered.
+    /// Errors from ssh and from the host's shell; never shown unfiltered.
     said: ErrorLines,
     to: String,
 }
 
-/// First line from tripmeter there, or from the shell before it.
+/// First line from tripmeter on the host, or from the shell before it.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum First {
@@ -68,7 +68,7 @@ enum First {
 }
 
 impl Ssh {
-    /// Starts tripmeter there, and reads its greeting.
+    /// Starts tripmeter on the host, and reads its greeting.
     pub(crate) fn open(to: &str, pushed: &str) -> Result<(Self, Hello), String> {
         let pair =
             UnixStream::pair().and_then(|(stream, other)| Ok((stream.try_clone()?, stream, other.try_clone()?, other)));
@@ -127,7 +127,7 @@ impl Ssh {
         }
     }
 
-    /// Error text: what came instead of a message, or why ssh ended.
+    /// Error text: the input that is not a message, or the reason why ssh ended.
     fn why_it_failed(&mut self, error: &std::io::Error) -> String {
         if error.kind() == ErrorKind::InvalidData { sent(error) } else { self.why_it_ended() }
     }
@@ -141,7 +141,6 @@ impl Ssh {
         self.stream.try_clone()
     }
 
-    /// Next message, if it comes in time.
     pub(crate) fn next(&mut self, time: Duration) -> Result<Option<FromHost>, String> {
         match self.incoming.next(time) {
             Ok(Heard::Message(message)) => Ok(Some(message)),
@@ -151,10 +150,10 @@ impl Ssh {
         }
     }
 
-    /// Waits for a message other than a sign of life.
+    /// Waits for a message other than a heartbeat.
     ///
     /// # Errors
-    /// As [`next`](Self::next), after `time`, or after too long a silence.
+    /// Those of [`next`](Self::next); also after `time`, or after too long a silence.
     pub(crate) fn wait(&mut self, time: Duration) -> Result<FromHost, String> {
         let (begin, mut silence) = (Instant::now(), Silence::new(LONGEST_SILENCE));
         loop {
@@ -177,13 +176,13 @@ fn sent(what: impl std::fmt::Display) -> String {
 
 impl Drop for Ssh {
     fn drop(&mut self) {
-        // End of input ends ssh, and tripmeter there.
+        // End of input ends ssh, and tripmeter on the host.
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
         kill(&mut self.child);
     }
 }
 
-/// Checks that a host has the same tripmeter, in the folder `pushed` or in its path.
+/// Checks that a host has the same version of tripmeter, in the folder `pushed` or in its path.
 pub fn reach(to: &str, pushed: &str) -> Result<(), String> {
     Ssh::open(to, pushed).map(drop)
 }

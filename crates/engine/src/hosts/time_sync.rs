@@ -24,7 +24,7 @@ const TIME_STATUS: [(&str, &str); 3] = [
 ];
 const PTP_DEVICES: &str = "/sys/class/ptp";
 
-/// Facts about clock synchronisation; `hidden` gets what is not visible, with the reason.
+/// Facts about clock synchronisation; `hidden` gets the facts that are not visible, with the reason.
 pub(super) fn time_sync(hidden: &mut Vec<String>) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     match told("chronyc", &["-c", "tracking"]) {

@@ -13,12 +13,12 @@ use tripmeter_model::host::SystemLook;
 use tripmeter_model::manifest::{Environment, Network};
 use tripmeter_model::plan::SubExperiment;
 
-/// Greeting of tripmeter there. The shell may print lines before it.
+/// Greeting from tripmeter on the host. The shell may print lines before it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub versions: Versions,
     pub name: String,
-    /// Both ends of the ssh connection; `None` if the server does not tell.
+    /// Both ends of the ssh connection; `None` if the server does not report them.
     pub connection: Option<Connection>,
     /// Addresses of its interfaces, with their names.
     pub interfaces: Vec<(String, IpAddr)>,
@@ -66,7 +66,7 @@ pub(crate) enum ToHost {
     /// Prepare for these sub-experiments; answered with [`FromHost::Prepared`].
     Prepare {
         plans: Vec<SubExperiment>,
-        /// Address that data will go to.
+        /// Address on the host that messages will go to.
         address: IpAddr,
     },
     /// Start a follower; sent once.
@@ -80,7 +80,7 @@ pub(crate) enum ToHost {
     /// Serve the time of day at this address, once; answered with [`FromHost::Clock`].
     Clock {
         address: IpAddr,
-        /// Epoch, in nanoseconds since 1970.
+        /// Epoch of the time of day, in nanoseconds since 1970.
         epoch_ns: u64,
     },
     Control(String),
@@ -91,12 +91,12 @@ pub(crate) enum ToHost {
 pub(crate) enum FromHost {
     Prepared(Box<HostFindings>),
     Systems(BTreeMap<String, SystemLook>),
-    /// Address that serves its time of day.
+    /// Address of the server for the host's time of day.
     Clock(ClockAddress),
     Control(String),
-    /// Last message of the follower, which has ended.
+    /// The follower has ended; its last message, if any.
     Ended(Option<FromFollower>),
-    /// The host cannot go on; the reason in one line.
+    /// Reason why the host cannot go on, in one line.
     Failed(String),
     Alive,
 }
@@ -120,12 +120,12 @@ impl BoundedMessage for FromHost {
 pub(crate) struct HostFindings {
     pub environment: Environment,
     pub audit: Audit,
-    /// Interface with the address of the data.
+    /// Network interface whose address the messages use.
     pub network: Network,
-    /// CPU of a follower, if the plan names none.
+    /// CPU of the follower, if the plan names none.
     pub cpu: Option<usize>,
-    /// Versions of each transport and of the system it drives, or the reason why it cannot be used.
+    /// Versions of each transport and of the system that it drives, or the reason why it cannot be used.
     pub systems: BTreeMap<String, Result<(String, String), String>>,
-    /// Reasons why sub-experiments cannot be measured there, by name.
+    /// Reasons why sub-experiments cannot be measured on the host, by name.
     pub problems: BTreeMap<String, String>,
 }

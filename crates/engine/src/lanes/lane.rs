@@ -16,7 +16,7 @@ use crate::replay::Times;
 use crate::wire::Arrived;
 use tripmeter_abi::Link;
 
-/// Link with every loop over it.
+/// Link with all loops over it.
 pub trait Lane: Send {
     fn link(&mut self) -> &mut dyn Link;
 
@@ -81,8 +81,8 @@ pub trait Lane: Send {
         listening: &mut dyn FnMut(),
     ) -> std::result::Result<(), Failure>;
 
-    /// Counts messages from number `first` on until the leader has sent all. `listening` and `observer` are as in
-    /// [`Lane::answer`]. Arrivals of sampled messages are kept if there is a log, but not with an observer.
+    /// Counts messages from sequence number `first` on until the leader has sent all. `listening` and `observer` are as
+    /// in [`Lane::answer`]. Arrivals of sampled messages are kept if there is a log, but not with an observer.
     fn count(
         &mut self,
         setting: LoopSetting<'_>,
@@ -92,7 +92,7 @@ pub trait Lane: Send {
         listening: &mut dyn FnMut(),
     ) -> std::result::Result<Arrived, Failure>;
 
-    /// Counts messages as [`Lane::count`] does, of one stream or of several publishers'.
+    /// Counts the messages of one stream, or of several publishers, as [`Lane::count`] does.
     fn receive(
         &mut self,
         setting: LoopSetting<'_>,
@@ -101,10 +101,10 @@ pub trait Lane: Send {
     ) -> Ended<Received>;
 }
 
-/// Loops over all links of a node, by wait `poll`.
+/// Loops over all links of a node, with wait `poll`.
 pub trait Turns: Send {
-    /// Answers requests until the leader has sent all. `names_request` and `kept` are as in [`Answering`]; `kept` is for
-    /// each link, or empty.
+    /// Answers requests until the leader has sent all. `names_request` and `kept` are as in [`Answering`]; `kept` has
+    /// an entry for each link, or is empty.
     fn answer(
         &mut self,
         setting: LoopSetting<'_>,
@@ -112,7 +112,7 @@ pub trait Turns: Send {
         kept: Vec<(u64, ArrivalLog<'_>)>,
     ) -> std::result::Result<(), Failure>;
 
-    /// Receives until the leader has sent all. `receiving` has an entry for each link, and all keep alike.
+    /// Receives until the leader has sent all. `receiving` has an entry for each link, all with the same `keeps`.
     fn receive<'a>(&mut self, setting: LoopSetting<'a>, receiving: Vec<Receiving<'a>>) -> Ended<Vec<Received>>;
 }
 
@@ -142,10 +142,10 @@ pub struct Flow {
     pub spaced: Spaced,
     /// Bytes of each message.
     pub length: usize,
-    /// Index among several publishers of one topic; else 0.
+    /// Index of the publisher if a topic has several; otherwise 0.
     pub publisher: u32,
     pub sequence: u64,
-    /// Shortest wait that is slept through, in ticks.
+    /// Shortest wait for which the sender sleeps, in ticks.
     pub nap: u64,
     /// Tick at which the next burst is due.
     pub due: u64,
@@ -176,21 +176,21 @@ pub struct Answering<'a> {
     pub names_request: bool,
     /// Index of this follower, if there are several.
     pub follower: Option<u32>,
-    /// Number of the first message whose arrival is kept, and the log.
+    /// Sequence number of the first message whose arrival is kept, and the log.
     pub kept: Option<(u64, ArrivalLog<'a>)>,
-    /// Time that the follower spins before each answer.
+    /// Time for which the follower spins before each answer.
     pub delay_ns: u64,
     /// Log of stamps around each call of the link, if wanted; payloads are then not touched.
     pub stamps: Option<StampLog<'a>>,
 }
 
-/// Arrivals that are kept.
+/// Selection of the arrivals that are kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Keeps {
     Every,
-    /// Of messages that have a place by their number.
+    /// Arrivals of messages whose sequence number has a place in the log.
     Sampled,
-    /// None: messages are counted.
+    /// No arrivals: messages are only counted.
     Counts,
 }
 
@@ -201,14 +201,14 @@ pub struct Receiving<'a> {
     pub logs: Vec<ArrivalLog<'a>>,
     /// True if streams are distinguished by their publishers.
     pub has_publishers: bool,
-    /// Number of the last message of each stream, once known.
+    /// Sequence number of the last message of each stream, once known.
     pub ends: &'a [Shared],
-    /// Longest sleep of one receive before it checks the flags.
+    /// Timeout of one receive call, after which the flags are checked.
     pub take_timeout_ns: u64,
 }
 
 pub struct Received {
     pub streams: Vec<Arrived>,
-    /// Counts of messages of no publisher; `None` unless there are several publishers.
+    /// Counts of messages without a known publisher; `None` unless there are several publishers.
     pub nobodys: Option<Arrived>,
 }

@@ -29,7 +29,7 @@ use std::mem::take;
 use tripmeter_abi::{Link, Wait};
 use tripmeter_model::manifest::Counts;
 
-/// Does `work` with the loop over a link's round trips, which it puts back.
+/// Calls `work` with the loop over a link's round trips; afterwards, stores the loop's state again.
 fn with_trips<'a, L: Link, C: Clock, A: Answers + Default, R, const ON: bool>(
     link: Tap<'a, L, ON>,
     clock: C,
@@ -57,7 +57,7 @@ fn make_trips<L: Link, C: Clock, A: Answers + Default, const ON: bool>(
     })
 }
 
-/// Ledger that is turned into its result at the end.
+/// Ledger that is converted to its result at the end.
 trait Keeping: Ledger {
     fn received(self) -> Received;
 }
@@ -75,14 +75,14 @@ impl<C: Clock, N: Notes> Keeping for SeveralPublishers<'_, C, N> {
     }
 }
 
-/// Kind of the notes of a stream, which loops are compiled for.
+/// Kind of notes about a stream. Loops are compiled for each kind.
 trait NoteKind {
     type Notes<'a, C: Clock + 'a>: Notes;
 
     fn notes<'a, C: Clock + 'a>(clock: C, first: u64, log: Option<ArrivalLog<'a>>) -> Self::Notes<'a, C>;
 }
 
-/// Arrivals of the messages that have a place.
+/// Arrivals of the messages that have a place in the log.
 struct PlacedNotes<P>(PhantomData<P>);
 
 impl<P: Places> NoteKind for PlacedNotes<P> {
@@ -243,7 +243,7 @@ impl<L: Link> Lane for L {
         with_clock!(setting.timebase.source, clock => {
             match calls.times {
                 Times::Closed(even) | Times::Even(even) => run(self, clock, setting, calls.at(even), made),
-                // One compiled loop for all others: their branch per message is taken between messages.
+                // One compiled loop serves all other kinds: it branches on the kind between messages.
                 _ => run(self, clock, setting, calls, made),
             }
         })
@@ -300,7 +300,7 @@ impl<L: Link> Lane for L {
             flow: &mut Flow,
             extent: Extent,
         ) -> Result<LoopEnd, Failure> {
-            // Copied, not borrowed: over a borrowed flow the loop had a tenth more instructions.
+            // Copied, not borrowed: with a borrowed flow, the loop had 10 % more instructions.
             let mut stream = StreamSender::new(link, clock, setting.shared, flow.length, flow.sequence);
             (stream.timeout_ns, stream.ticks_per_ns) = (setting.loss_timeout_ns, setting.timebase.ticks_per_ns());
             (stream.touch, stream.publisher) = (setting.touch, flow.publisher);
@@ -329,7 +329,7 @@ impl<L: Link> Lane for L {
         samples: &mut [u64],
         deadline: u64,
     ) -> Result<(usize, LoopEnd), Failure> {
-        // Copied, not borrowed: over a borrowed log there was a load more between both clock readings.
+        // Copied, not borrowed: a borrowed log needed one more load between both clock readings.
         let Logging { text, length, sequence, refused } = *log;
         let (shared, timeout_ns) = (setting.shared, setting.loss_timeout_ns);
         with_clock!(setting.timebase.source, clock => {
@@ -454,7 +454,7 @@ impl<L: Link> Lane for L {
                 false => run(sink(link, clock, setting, receiving, single::<K, C>), listening),
             }
         }
-        // Of streams at full speed one compiled loop serves all clocks: each is a large function for every system.
+        // At full speed, one compiled loop serves all clocks: it is a large function, compiled for every system.
         let clock = setting.timebase;
         match receiving.keeps {
             Keeps::Every => with_clock!(setting.timebase.source, clock => {

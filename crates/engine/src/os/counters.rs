@@ -51,7 +51,7 @@ impl CpuCounters {
     }
 }
 
-/// Sum of the counters. One that was multiplexed is scaled to the whole time.
+/// Sum of the counters. A multiplexed counter is scaled to the whole time.
 fn sum(counters: &mut [Counter]) -> io::Result<u64> {
     let mut total = 0;
     for counter in counters {

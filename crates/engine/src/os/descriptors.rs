@@ -23,7 +23,7 @@ fn borrowed(fd: RawFd) -> BorrowedFd<'static> {
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// Path of messages through a descriptor, its device and inode. `None` if it can carry no messages, or was closed.
+/// Kind of message path behind a descriptor, with device and inode. `None` if it can carry no messages, or was closed.
 pub fn what(fd: RawFd) -> Option<(Path, u64, u64)> {
     let fd = borrowed(fd);
     let status = rustix::fs::fstat(fd).ok()?;
@@ -64,8 +64,8 @@ pub fn addresses(fd: RawFd) -> Option<(SocketAddr, SocketAddr)> {
     Some((own_address(fd)?, getpeername(fd).ok()??.try_into().ok()?))
 }
 
-/// Bytes sent, without retransmissions, and received over a TCP connection since its start. Before Linux 4.19, only
-/// sent bytes that the peer has acknowledged.
+/// Bytes written to, and received from, a TCP connection since its start. Before Linux 4.19, only those of the written
+/// bytes that the peer has acknowledged.
 ///
 /// # Source
 /// `struct tcp_info` of linux/tcp.h: `tcpi_bytes_acked`, `tcpi_bytes_received`, `tcpi_notsent_bytes`, `tcpi_bytes_sent`,
@@ -101,7 +101,7 @@ pub fn unread_bytes(fd: RawFd) -> u64 {
     rustix::io::ioctl_fionread(borrowed(fd)).unwrap_or(0)
 }
 
-/// Reads the first bytes of a file, and returns their number. Moves no position and takes no message.
+/// Reads the first bytes of a file, and returns their number. Keeps the file position, and consumes no message.
 pub fn read_at_start(fd: RawFd, bytes: &mut [u8]) -> Option<usize> {
     rustix::io::pread(borrowed(fd), bytes, 0).ok()
 }

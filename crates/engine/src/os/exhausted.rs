@@ -9,20 +9,20 @@ use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use tripmeter_abi::Path as NetworkPath;
 
-/// Free file descriptors below which their lack may cause a failure: a library may close some before it gives up.
+/// Fewer free file descriptors suggest a lack of them; a library may close some before it gives up.
 const FEW_DESCRIPTORS: u64 = 8;
-/// Limit of file descriptors that may cause failures: middleware opens dozens of files and sockets.
+/// Limit of file descriptors below which failures are likely: middleware opens dozens of files and sockets.
 const FEW_DESCRIPTORS_IN_ALL: u64 = 128;
-/// Limit of threads that may cause failures: middleware starts dozens.
+/// Limit of threads below which failures are likely: middleware starts dozens.
 const FEW_THREADS: u64 = 128;
 /// Free shared memory that is too little for a transport, in bytes.
 const LITTLE_SHARED_MEMORY: u64 = 64 << 10;
-/// Errors of the system for lack of memory, which may be free again by now.
+/// System errors for lack of memory, which may be free again by now.
 const REFUSALS: [&str; 2] = ["Cannot allocate memory", "Resource temporarily unavailable"];
 /// Free address space that is too little for a thread with stack and heap, in bytes.
 const LITTLE_ADDRESS_SPACE: u64 = 80 << 20;
 
-/// Adds to an error what this process or machine lacks, or a child that is stopped. Disk space is not checked.
+/// Adds to an error the resources that this process or machine lacks, or a stopped child. Disk space is not checked.
 pub fn with_lack(why: String) -> String {
     let own = Path::new("/proc/self");
     let limits = [Resource::Nofile, Resource::As].map(|resource| getrlimit(resource).current);
@@ -35,8 +35,8 @@ pub fn with_lack(why: String) -> String {
     with(why, [descriptors(own, limits[0]), memory, threads(has_room), shared_memory(), stopped_child()])
 }
 
-/// Adds to an error what another running process of this user lacks. It may have freed its memory, so any limit below
-/// the memory of the machine is named.
+/// Adds to an error the resources that another running process of this user lacks. It may have freed memory since, so
+/// any limit below the memory of the machine is named.
 pub fn with_lack_of(pid: u32, why: String) -> String {
     let Some(limits) = limits(pid) else { return why };
     let process = PathBuf::from(format!("/proc/{pid}"));
@@ -45,7 +45,7 @@ pub fn with_lack_of(pid: u32, why: String) -> String {
     with(why, [descriptors(&process, most_open), memory, None, shared_memory(), None])
 }
 
-/// Limits that make a process of this user fail early, if it has any. It may be a zombie.
+/// Resource limits that make a process of this user fail early, if it has any. The process may be a zombie.
 pub fn tight_limits(pid: u32) -> Option<String> {
     let limits = limits(pid)?;
     let memory = soft(limits.max_address_space)
@@ -95,7 +95,7 @@ fn descriptors(process: &Path, most: Option<u64>) -> Option<String> {
     })
 }
 
-/// Note on the limit of address space, if `is_little` is true for the rest.
+/// Note on the limit of address space, if `is_little` is true for the bytes left.
 fn address_space(process: &Path, most: Option<u64>, is_little: impl Fn(u64) -> bool) -> Option<String> {
     let (most, used) = (most?, mapped_bytes(process)?);
     is_little(most.saturating_sub(used))
@@ -107,7 +107,7 @@ fn mapped_bytes(process: &Path) -> Option<u64> {
     Some(pages.saturating_mul(rustix::param::page_size() as u64))
 }
 
-/// Note on the limit of threads, if it is low, or no thread can be started, which is tried if `may_try`.
+/// Note on the limit of threads, if it is low or no thread can be started. Starting one is tried if `may_try`.
 fn threads(may_try: bool) -> Option<String> {
     let most = getrlimit(Resource::Nproc).current?;
     let started = may_try.then(|| std::thread::Builder::new().spawn(|| ()));
@@ -129,8 +129,8 @@ pub fn stopped_child() -> Option<String> {
     Some(format!("its process {} ('{}') was stopped by a signal", child.pid, child.comm))
 }
 
-/// Note if the kernel has no free TCP or UDP port at this address. Libraries then do without a socket, or retry for
-/// ever, and wait for a peer.
+/// Note if the kernel has no free TCP or UDP port at this address. Libraries then go on without a socket or retry
+/// forever, and wait for a peer in vain.
 pub fn no_port(path: NetworkPath, address: IpAddr) -> Option<String> {
     let any = (address, 0);
     let (kind, error) = match path {

@@ -15,7 +15,7 @@ pub(crate) const NO_LINK: i32 = OFlags::NOFOLLOW.bits() as i32;
 pub(crate) const NO_WAIT: i32 = OFlags::NONBLOCK.bits() as i32;
 /// Flag of open(2) that gives access only to metadata.
 pub(crate) const ONLY_A_PATH: i32 = OFlags::PATH.bits() as i32;
-/// Mode of a folder whose entries only their owners can remove or rename.
+/// Mode bit of a folder whose entries only their owners can remove or rename.
 const STICKY: u32 = Mode::SVTX.bits();
 /// Flag of open(2) that refuses anything but a folder.
 pub(crate) const FOLDER: i32 = OFlags::DIRECTORY.bits() as i32;
@@ -74,14 +74,14 @@ pub fn names_in(folder: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// User number that stands for all users without a number in this user namespace.
+/// User ID that stands for all users without an ID in this user namespace.
 ///
 /// # Source
 /// `/proc/sys/kernel/overflowuid`, by default.
 const UNKNOWN_USER: u32 = 65534;
 
-/// Reason not to run a file or folder beside a program as a part of it: its owner or writers could not replace the
-/// program. `None` if it belongs to this user, to root, or to someone who can replace the program.
+/// Reason not to treat a file or folder beside a program as a part of it: somebody can change it who could not replace
+/// the program. `None` if it belongs to this user, to root, or to someone who can replace the program.
 ///
 /// Both paths must have no links ([`fs::canonicalize`]), so that what is checked is what is used later.
 pub fn stranger_at(path: &Path, program: &Path) -> io::Result<Option<String>> {
@@ -98,7 +98,7 @@ pub fn stranger_at(path: &Path, program: &Path) -> io::Result<Option<String>> {
         let found = fs::symlink_metadata(place)?;
         let (owner, group, mode) = (found.uid(), found.gid(), found.mode());
         let is_kept = depth > 0 && mode & STICKY != 0;
-        // By convention, a group with the number of this user has no other members.
+        // By convention, a group whose ID equals this user's has no other members.
         let is_of_group = mode & 0o020 != 0 && !is_group(group) && (owner, group) != (user, user);
         let why = if owner != user && owner != 0 && !is_owner(owner) {
             format!("belongs to user {owner}")

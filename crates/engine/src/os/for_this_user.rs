@@ -17,7 +17,7 @@ pub struct ForThisUser(());
 /// Shared state of the guards: leader and follower may be threads of one process.
 struct Umask {
     guards: u32,
-    /// Calls of [`umask`] without the second call by which a library restores the first value.
+    /// Calls of [`umask`] that a library has not undone yet by a second call, which restores the former value.
     calls: u32,
     before: Mode,
     /// True once this process has opened a transport: libraries create more files while they are used.

@@ -26,13 +26,13 @@ pub fn lock_memory() -> io::Result<()> {
 /// Turns writes beyond the file size limit (`ulimit -f`) into errors, instead of SIGXFSZ, in this process and its
 /// children.
 pub fn full_files_are_errors() {
-    // SAFETY: a plain system call, which the standard library has not.
+    // SAFETY: a plain system call, which the standard library lacks.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Smallest stack of the main thread, in bytes: a debug build needs 300 kB for its arguments alone.
 const LEAST_STACK_BYTES: u64 = 1 << 20;
-/// Linux's default.
+/// Linux's default stack size.
 const USUAL_STACK_BYTES: u64 = 8 << 20;
 
 /// Raises the stack limit of this process if it is too low; the kernel applies it whenever the stack grows. The error
@@ -118,17 +118,17 @@ pub fn process_cpu_ns(pid: u32) -> Option<u64> {
     known.then_some(seconds.saturating_mul(1_000_000_000).saturating_add(rest))
 }
 
-/// Kills a child that is not reaped yet, and what it has started, if it leads a process group.
+/// Kills a child that is not reaped yet. If it leads a process group, the whole group is killed.
 pub(crate) fn kill_group(pid: u32) {
     let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
     // An error means that all of them have just ended.
     let _ = group.map(|group| kill_process_group(group, Signal::KILL));
 }
 
-/// Sends a signal to a process, if its number certainly still belongs to it.
+/// Sends a signal to a process, but only if its PID certainly still belongs to it.
 pub(crate) fn signal(process: &ProcessIdentity, signal: Signal) {
     let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return };
-    // Once it is open, the number cannot be reused.
+    // The descriptor keeps referring to this process, even if the PID is reused.
     let Ok(opened) = pidfd_open(pid, PidfdFlags::empty()) else { return };
     if process.is_alive() {
         // An error means that the process has just ended.
@@ -142,7 +142,7 @@ pub fn is_beyond_signals(process: &ProcessIdentity) -> bool {
     pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM)) && process.is_alive()
 }
 
-/// Effective user number, which owns new files.
+/// Effective user ID, which owns new files.
 pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -183,19 +183,19 @@ fn stat(pid: u32) -> Option<Stat> {
     Process::new(pid.try_into().ok()?).and_then(|process| process.stat()).ok()
 }
 
-/// Unique number of this boot of the machine.
+/// Unique ID of this boot of the machine.
 pub fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// True if `/proc` belongs to the process namespace of this process.
+/// True if `/proc` belongs to the PID namespace of this process.
 fn shows_own_processes() -> bool {
     static SHOWN: OnceLock<bool> = OnceLock::new();
     *SHOWN
         .get_or_init(|| fs::read_link("/proc/self").is_ok_and(|own| own == Path::new(&std::process::id().to_string())))
 }
 
-/// Unique identity of a process: boot and process namespace, number and start time.
+/// Unique identity of a process: boot and PID namespace, PID and start time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessIdentity {
     place: u64,
@@ -210,7 +210,7 @@ impl ProcessIdentity {
         Self { place: process_place(), pid, start_ticks }
     }
 
-    /// Identity of a process in this namespace; `None` if there is none.
+    /// Identity of a process in this PID namespace; `None` if there is none.
     pub fn from_pid(pid: u32) -> Option<Self> {
         let Some(Start::At(start_ticks)) = start_of(pid) else { return None };
         Some(Self { place: process_place(), pid, start_ticks })
@@ -234,7 +234,7 @@ impl ProcessIdentity {
         Some((Self { place, pid, start_ticks: rest[..end].parse().ok()? }, &rest[end..]))
     }
 
-    /// True if this process can tell whether it runs: boot and namespace are ours, and its start is known.
+    /// True if this process can check whether it runs: boot and namespace are ours, and its start is known.
     pub fn is_visible(&self) -> bool {
         self.place == process_place() && self.start_ticks != UNKNOWN && shows_own_processes()
     }
@@ -260,7 +260,7 @@ impl std::fmt::Display for ProcessIdentity {
     }
 }
 
-/// Start of a process that could not be read, so its state stays unknown.
+/// Value of `start_ticks` if it could not be read; the state of the process then stays unknown.
 const UNKNOWN: u64 = 0;
 
 enum Start {

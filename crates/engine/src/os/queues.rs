@@ -13,7 +13,7 @@ pub fn unlink_queue(name: &str) {
 }
 
 /// Removes a System V queue, given by a line `ID CTIME`. A queue of another user or with another change time stays: the
-/// system reuses numbers.
+/// system reuses IDs.
 pub fn remove_queue(line: &str) {
     let Some((id, ctime)) = line.split_once(' ') else { return };
     let (Ok(id), Ok(ctime)) = (id.parse(), ctime.parse::<i64>()) else { return };

@@ -7,11 +7,11 @@ use std::fs;
 use std::io;
 use tripmeter_model::interference::Sched;
 
-/// Names of our threads that never measure. They keep their scheduling, and use what other threads leave.
+/// Names of our threads that never measure. They keep their scheduling, and use the CPU time that other threads leave.
 pub(crate) const HELPERS: [&str; 2] = ["control", "interrupter"];
 
-/// Schedules the calling thread by `sched`, and the others of this process by `others`, except `HELPERS`. Threads
-/// that they start later inherit it.
+/// Schedules the calling thread by `sched`, and the others of this process by `others`, except `HELPERS`. Threads that
+/// they start later inherit the scheduling.
 pub fn schedule_process(sched: Sched, others: Sched) -> io::Result<()> {
     let own = gettid().as_raw_nonzero().get();
     // The second pass is for threads that were started during the first.
@@ -35,8 +35,8 @@ pub fn schedule_process(sched: Sched, others: Sched) -> io::Result<()> {
     Ok(())
 }
 
-/// Guard of a thread that only supervises threads with real-time scheduling, which may keep their CPUs busy. Meanwhile
-/// it has normal scheduling, on any CPU. Dropping it restores the former scheduling.
+/// Guard of a thread that only supervises threads with real-time scheduling, which may keep their CPUs busy. While the
+/// guard lives, the thread has normal scheduling, on any CPU. Dropping it restores the former scheduling.
 #[must_use]
 #[derive(Debug)]
 pub struct Aside {
@@ -63,14 +63,14 @@ impl Drop for Aside {
     }
 }
 
-/// Tests in a new thread if this process may use such scheduling.
+/// Tests in a new thread if this process may use the scheduling `sched`.
 pub fn may_schedule(sched: Sched) -> io::Result<()> {
     let tried = std::thread::Builder::new().name("try".to_owned()).spawn(move || schedule(0, sched))?;
     tried.join().unwrap_or_else(|_| Err(io::Error::other("the thread that tried it has ended")))
 }
 
-/// Microseconds of each second that real-time threads may run (`sched_rt_runtime_us`, for the default period). -1 is no
-/// limit, `None` is not visible.
+/// Microseconds of each second that real-time threads may run (`sched_rt_runtime_us`, for the default period). -1 means
+/// no limit; `None` if it is not visible.
 pub fn real_time_limit_us() -> Option<i64> {
     fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").ok()?.trim().parse().ok()
 }

@@ -14,8 +14,8 @@ use std::sync::atomic::AtomicU64;
 
 pub(crate) const PAGE: usize = 4096;
 
-/// Location and identity of a memory file, for other processes of this user. The identity is checked, as process
-/// numbers differ between namespaces.
+/// Location and identity of a memory file, for other processes of this user. The identity is checked, as PIDs differ
+/// between namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryFile {
     pid: u32,
@@ -52,7 +52,7 @@ impl MemoryFile {
     }
 }
 
-/// Creates a memory file of sealed size, on which its mappings can rely.
+/// Creates a memory file of sealed size, so that its mappings stay valid.
 fn memory_file(name: &str, bytes: u64) -> io::Result<File> {
     let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
     file.set_len(bytes)?;
@@ -79,7 +79,7 @@ pub(crate) struct SharedMemory {
 impl SharedMemory {
     /// Creates memory of zeros.
     pub fn create(bytes: u64) -> io::Result<Self> {
-        // Memory files are not limited: the kernel would kill processes before it refused.
+        // The kernel does not limit memory files: it would kill processes before it refused one.
         let available = Meminfo::current().ok().and_then(|memory| memory.mem_available).unwrap_or(u64::MAX);
         if bytes > available {
             return Err(io::ErrorKind::OutOfMemory.into());
@@ -108,7 +108,7 @@ impl SharedMemory {
         if is_there {
             options.populate();
         }
-        // SAFETY: the file's seals keep its size, and whoever has it writes while the other does nothing with it.
+        // SAFETY: the file's seals keep its size, and only one process uses the memory at a time.
         let map = unsafe { options.map_mut(&file)? };
         Ok(Self { map, place: MemoryFile::from_file(&file)?, file })
     }
@@ -117,7 +117,7 @@ impl SharedMemory {
         self.place
     }
 
-    /// Mapped bytes, from the start of a page.
+    /// Mapped bytes; the first one is at the start of a page.
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.map
     }
@@ -145,7 +145,6 @@ impl SharedPage {
         self.place
     }
 
-    /// Maps the page in a memory file.
     pub fn map(file: File) -> io::Result<Self> {
         check_size(&file, PAGE as u64)?;
         Ok(Self {

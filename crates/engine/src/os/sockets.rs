@@ -14,7 +14,7 @@ pub(crate) fn stdin_socket() -> UnixStream {
     unsafe { UnixStream::from_raw_fd(0) }
 }
 
-/// Waits for a readable stream, the end of the time, or a signal. Returns true for each readable stream.
+/// Waits until a stream is readable, `time` is over, or a signal comes. Returns true for each readable stream.
 pub fn wait_readable(streams: &[&dyn AsFd], time: Duration) -> io::Result<Vec<bool>> {
     let mut polls: Vec<PollFd<'_>> = streams.iter().map(|stream| PollFd::new(stream, PollFlags::IN)).collect();
     let timeout = Timespec { tv_sec: time.as_secs().min(i32::MAX as u64) as i64, tv_nsec: time.subsec_nanos().into() };
@@ -46,13 +46,13 @@ fn peer(stream: &UnixStream) -> io::Result<libc::ucred> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
     let to = (&raw mut peer).cast();
-    // rustix has no number 0, which stands for a peer in a PID namespace above ours.
+    // rustix has no PID 0, which stands for a peer in a PID namespace above ours.
     // SAFETY: the descriptor is open, and both places are valid for writing that many bytes.
     let result = unsafe { libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &mut bytes) };
     if result == 0 { Ok(peer) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Interfaces of this host and addresses that other hosts may reach; without loopback.
+/// Names and addresses of interfaces of this host that other hosts may reach; without loopback.
 pub(crate) fn interfaces() -> Vec<(String, IpAddr)> {
     // A link-local address means nothing without its interface.
     let is_link_local = |address: &Ipv6Addr| address.segments()[0] & 0xffc0 == 0xfe80;

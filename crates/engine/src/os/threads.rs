@@ -11,7 +11,7 @@ use std::thread::Thread;
 /// Signal that interrupts an overdue blocking call of a measuring thread.
 pub(super) const INTERRUPT: libc::c_int = libc::SIGUSR2;
 
-/// CPUs of the first pinned thread, before it was pinned.
+/// CPUs that the first pinned thread could use before it was pinned.
 static UNBOUND: OnceLock<Vec<usize>> = OnceLock::new();
 
 pub fn allowed_cpus() -> Vec<usize> {
@@ -46,7 +46,7 @@ pub fn pin_thread(cpu: usize) -> io::Result<()> {
     confine(None, &[cpu])
 }
 
-/// CPUs of this process before it pinned any thread.
+/// CPUs that this process could use before it pinned any thread.
 pub(super) fn unbound_cpus() -> Vec<usize> {
     UNBOUND.get().cloned().unwrap_or_else(allowed_cpus)
 }
@@ -98,7 +98,7 @@ impl Target {
             return;
         }
         // rustix signals only processes and their groups.
-        // SAFETY: signals a thread of this process; one that has ended is an error that does not matter.
+        // SAFETY: signals a thread of this process; an error, as it has ended, does not matter.
         unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), self.tid, INTERRUPT) };
     }
 }

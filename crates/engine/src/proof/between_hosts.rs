@@ -5,7 +5,7 @@ use super::finding::{Judgement, between, failed, not_visible, proven};
 use super::observations::{Observations, amount, is_little, is_most};
 use tripmeter_abi::Path;
 
-/// Factor over the payload beyond which others were busy, and counters prove nothing.
+/// Multiple of the payload above which other programs must have been busy, so that counters prove nothing.
 const CROWD: u64 = 4;
 
 /// Judges if the messages crossed the interfaces of both hosts, by sockets of that kind, and took no other path.

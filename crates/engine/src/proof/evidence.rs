@@ -6,18 +6,18 @@ use super::sys::Object;
 use serde::{Deserialize, Serialize};
 use tripmeter_abi::Path;
 
-/// Observations of one side about itself in the proof phase; sent to the leader as JSON. `None` could not be read.
+/// Observations of one side about itself in the proof phase; sent to the leader as JSON. `None` if unreadable.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Evidence {
     pub(super) process_id: u32,
-    /// Bytes by `read` and `write` of the whole process, without the observer's own.
+    /// Bytes that the whole process read and wrote by `read` and `write`, without the observer's own.
     pub(super) read_bytes: Option<u64>,
     pub(super) written_bytes: Option<u64>,
-    /// Bytes over the loopback in the whole namespace.
+    /// Bytes over the loopback interface in the whole network namespace.
     pub(super) loopback_bytes: Option<u64>,
     #[serde(default)]
     pub(super) interface: Option<InterfaceBytes>,
-    /// UDP datagrams received in the whole namespace.
+    /// UDP datagrams received in the whole network namespace.
     pub(super) udp_datagrams: Option<u64>,
     pub(super) channels: Option<Vec<EvidenceChannel>>,
     /// True if the System V message queues, which have no descriptors, could be listed.
@@ -43,15 +43,15 @@ impl Evidence {
     }
 }
 
-/// Descriptor that the transport opened, or System V queue that it used, that can carry messages.
+/// Object that can carry messages: a descriptor that the transport opened, or a System V queue that it used.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct EvidenceChannel {
     pub path: Path,
     pub object: Object,
-    /// Bytes over this TCP connection, or change of this file's position.
+    /// Bytes sent over this TCP connection, or change of this file's position.
     pub sent_bytes: Option<u64>,
     pub received_bytes: Option<u64>,
-    /// Bytes that waited here together with the first message.
+    /// Bytes seen waiting here while the first message waited.
     pub parked_bytes: u64,
     /// Ends of a TCP connection that carried bytes.
     pub ends: Option<Ends>,
@@ -78,6 +78,6 @@ pub(super) struct Address {
 pub(super) enum AddressPlace {
     Shared(Object, u64),
     Private,
-    /// No mapping, or none for its whole length.
+    /// Address without a mapping, or without one for the whole length.
     Unmapped,
 }

@@ -29,7 +29,7 @@ pub(super) fn between(observed: &Observations, bytes: &str) -> Judgement {
             follower.other
         ));
     }
-    // Process numbers of two hosts cannot be compared.
+    // PIDs of two hosts cannot be compared.
     let followers = Some(observed.follower.process_id).filter(|_| !observed.claim.between_hosts);
     let processes = [Some(observed.leader.process_id), followers];
     let holder = leader.holder.as_ref().or(follower.holder.as_ref());
@@ -38,7 +38,7 @@ pub(super) fn between(observed: &Observations, bytes: &str) -> Judgement {
     {
         return failed(format!("no broker is between: {at} is the leader or the follower itself"));
     }
-    // Processes of this user are visible.
+    // Processes of this user are visible, so this one is neither leader nor follower.
     let who = holder.map_or("a process that is not visible here".to_owned(), ToString::to_string);
     proven(format!("{bytes}, through {who} at {at}"))
 }

@@ -13,8 +13,8 @@ pub(super) struct InterfaceBytes {
     pub name: String,
     pub sent: u64,
     pub received: u64,
-    /// Bytes of other interfaces with an address, and of the loopback, by name: the larger direction. Ports of a bridge
-    /// have no address, and carry what the bridge does.
+    /// Bytes over the loopback and other interfaces with an address, by name, in the larger direction. Ports of a
+    /// bridge have no address, and carry the traffic of the bridge.
     pub others: BTreeMap<String, u64>,
 }
 

@@ -8,7 +8,7 @@ use super::{Claim, LEAST_BYTES};
 use tripmeter_abi::Path;
 use tripmeter_model::manifest::{PathProof, Verdict};
 
-/// Factor over the payload beyond which others were busy on the loopback, and its counters prove nothing.
+/// Multiple of the payload above which other programs must have used the loopback: its counters prove nothing.
 const CROWD: u64 = 4;
 
 /// Paths without own counters whose bytes may be counted by `read` and `write`.
@@ -41,7 +41,7 @@ fn claimed(claim: &Claim) -> String {
 
 fn processes(observed: &Observations) -> Option<Judgement> {
     match (observed.claim.same_process, observed.is_same_process) {
-        // Process numbers of two hosts cannot be compared.
+        // PIDs of two hosts cannot be compared.
         _ if observed.claim.between_hosts => None,
         (true, false) => Some(failed("leader and follower are two processes, not one")),
         (false, true) => Some(failed("leader and follower are one process, not two")),

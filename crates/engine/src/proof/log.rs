@@ -18,7 +18,7 @@ use tripmeter_model::manifest::{Counts, PathProof, Verdict};
 
 #[derive(Clone, Copy, Debug)]
 pub struct LogProbe {
-    /// Target of the lines.
+    /// Claimed target of the lines.
     pub claim: Claim,
     pub lossy: bool,
     pub calls: u64,
@@ -63,7 +63,7 @@ fn is_for_writing(descriptor: &fs::DirEntry) -> bool {
 #[derive(Debug)]
 pub struct LogObserver {
     file: PathBuf,
-    /// File at this path before the logger was opened.
+    /// Device and inode of the file at this path before the logger was opened.
     before: Option<(u64, u64)>,
     counters: Counters,
 }
@@ -71,10 +71,10 @@ pub struct LogObserver {
 #[derive(Clone, Debug)]
 pub struct LogSeen {
     kind: FileKind,
-    /// True if it existed before.
+    /// True if the file is the one from before the logger was opened.
     is_same: bool,
     size: u64,
-    /// Bytes by `write` of the logging process.
+    /// Bytes that the logging process wrote by `write`.
     written_bytes: Option<u64>,
 }
 

@@ -4,9 +4,9 @@
 //!
 //! ```text
 //! Observer::baseline        before the transport is opened
-//! Observer::start           both sides, before the first message; the leader then waits for the follower's word
+//! Observer::start           both sides, before the first message; the leader then waits for the follower
 //! sent / received           every message, both sides
-//! parked                    follower, while the first message waits to be taken; looks for 20 ms at most
+//! parked                    follower, while the first message waits to be taken; checks for 20 ms at most
 //! finish -> Evidence        both sides, after the last message and before anything else is sent
 //! judge                     leader
 //! ```
@@ -20,17 +20,17 @@
 //! | address of loan and message, as (device, inode, offset) | process | both are the same memory: nothing was copied |
 //! | `Referenced` in `smaps`, after `clear_refs` at the eighth message | process | how much of a shared mapping it touched |
 //! | `TCP_INFO` of the own sockets | socket | bytes over TCP, exactly |
-//! | ends of these, and the process at the other end | socket | the program that a broker's messages went through |
+//! | ends of these sockets, and the peer process | socket | the program that a broker's messages went through |
 //! | `rchar`, `wchar` | process | bytes by `read` and `write`, over anything; `send` and `mq_send` are not counted |
 //! | `FIONREAD`, `QSIZE` of the own descriptors | descriptor | the object that the first message waits in, and so its carrier |
 //! | `/proc/sysvipc/msg`: bytes, last sender, last receiver | IPC namespace | as above, for System V queues that the process used |
 //! | loopback bytes, UDP datagrams | network namespace | an upper limit of what went over UDP |
 //! | bytes of the interface that has the address asked for | network namespace | an upper limit of what went to another host |
 //!
-//! Counters of the namespace include the traffic of other programs. They alone can refute a claim (UDP, and the
-//! loopback carried nothing). They prove one only if nothing of the processes contradicts it, and the loopback was not
-//! crowded or the sides share nothing else. They rule out a UDP socket that both hold only if the bytes or datagrams of
-//! all programs are too few.
+//! Counters of the namespace include the traffic of other programs. On their own, they can refute a claim, such as UDP
+//! if the loopback carried nothing. They prove a claim only if no evidence of the processes contradicts it, and the
+//! loopback was not crowded or the sides share nothing else. They rule out a UDP socket that both sides hold only if
+//! the bytes or datagrams of all programs are too few.
 //!
 //! Objects from before the transport was opened, such as the engine's control socket and core-to-core page, are in the
 //! [`Baseline`] and are ignored.
@@ -42,9 +42,9 @@
 //! if both sides hold no other carrier, share no memory, and the loopback was quiet. UDP on a crowded loopback is proven
 //! in the same way.
 //!
-//! If the System V queues cannot be listed, a claim of message queues without POSIX queues is not visible. In all other
-//! cases the verdict is [`Verdict::NotVisible`](tripmeter_model::manifest::Verdict::NotVisible). The engine then
-//! retries, at most twice, as traffic of others may pass.
+//! If the System V queues cannot be listed, a claim of message queues without POSIX queues is not visible. If the
+//! evidence does not decide, the verdict is [`Verdict::NotVisible`](tripmeter_model::manifest::Verdict::NotVisible).
+//! The engine then retries, at most twice, as other traffic may pass.
 
 mod between_hosts;
 mod evidence;
@@ -92,7 +92,7 @@ pub struct Claim {
 pub const MOST_PAYLOAD_BYTES: u64 = 64 * 1024;
 
 /// Smallest number of bytes per direction that stands out from background traffic. Heartbeats, log lines and wake-ups
-/// have some ten kilobytes in this time.
+/// amount to some ten kilobytes in this time.
 const LEAST_BYTES: u64 = 256 * 1024;
 
 /// Smallest number of messages, so that one or two that took another path or were lost do not decide.

@@ -8,10 +8,10 @@ use std::fmt::Write;
 use tripmeter_abi::Path;
 use tripmeter_model::count::saturating_sum;
 
-/// Tenths that count as most: at the end of the phase, less is lost or not yet sent.
+/// Number of tenths that count as most of an amount. A smaller part is lost, or not yet sent, at the end of the phase.
 const MOST_TENTHS: u64 = 9;
 
-/// Divisor for what counts as little: no payload is below it, and wake-ups of 8 bytes per message are.
+/// Divisor for parts that count as little: no payload is that small, but wake-ups of 8 bytes per message are.
 const LITTLE_PART: u64 = 4;
 
 /// Smallest payload that stands out from control structures in counts of touched pages.
@@ -38,7 +38,7 @@ pub(super) fn amount(bytes: u64) -> String {
     }
 }
 
-/// Bytes that passed by a counter: minimum and maximum over the ends that should have seen them.
+/// Bytes that passed, according to a counter: minimum and maximum over the ends that should have counted them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PassedBytes {
     pub least: u64,
@@ -71,7 +71,7 @@ pub(super) struct Observations<'a> {
     pub claim: &'a Claim,
     pub leader: &'a Evidence,
     pub follower: &'a Evidence,
-    /// Bytes that each counter of a side should have seen.
+    /// Bytes that each counter of a side should have counted.
     pub expected_bytes: u64,
     /// Messages in both directions.
     pub all_messages: u64,
@@ -142,8 +142,8 @@ impl<'a> Observations<'a> {
         self.flow(|side| side.written_bytes, |side| side.read_bytes)
     }
 
-    /// True if these bytes hold hardly any payload. Threads that wake each other by eventfds also read and write, which
-    /// is much beside a small payload.
+    /// True if these bytes include hardly any payload. Threads that wake each other by eventfds also read and write;
+    /// with a small payload, that is a large part.
     pub fn is_little_by_read_write(&self, flow: &PassedBytes) -> bool {
         let payload = self.claim.payload_bytes;
         let wakings = if payload > 2 * WAKING_BYTES { self.expected_bytes / payload * WAKING_BYTES } else { 0 };
@@ -159,8 +159,8 @@ impl<'a> Observations<'a> {
         self.flow(|side| sum(side, |channel| channel.sent_bytes), |side| sum(side, |channel| channel.received_bytes))
     }
 
-    /// Bytes of the whole namespace. The leader's are preferred: it observes from before the first message until after
-    /// the last.
+    /// Loopback bytes of the whole namespace. The leader's are preferred: it observes from before the first message
+    /// until after the last.
     pub fn loopback_bytes(&self) -> Option<u64> {
         self.leader.loopback_bytes.or(self.follower.loopback_bytes)
     }
@@ -187,7 +187,7 @@ impl<'a> Observations<'a> {
         self.leader.has_listed_queues && self.follower.has_listed_queues
     }
 
-    /// Bytes of the first message seen waiting in objects of a kind; `None` if nobody looked.
+    /// Bytes of the first message seen waiting in objects of a kind; `None` if nobody checked.
     pub fn parked_bytes(&self, path: Path) -> Option<u64> {
         let channels = self.follower.channels.as_ref().filter(|_| self.follower.looked_for_parked)?;
         let of_path = channels.iter().filter(|channel| channel.path == path);
@@ -203,7 +203,7 @@ impl<'a> Observations<'a> {
         Path::ALL.iter().copied().find(|&other| other != path && self.is_parked(other))
     }
 
-    /// True if touched pages can tell a payload from control structures.
+    /// True if touched pages can distinguish a payload from control structures.
     pub fn is_touch_telling(&self) -> bool {
         self.claim.payload_bytes >= LEAST_TOUCHED_BYTES
     }

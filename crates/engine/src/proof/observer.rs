@@ -14,7 +14,7 @@ use std::time::Duration;
 use tripmeter_abi::Path;
 use tripmeter_model::kernel_queue::{KernelQueues, QueueSide};
 
-/// Number of looks for the first message: the leader may have to be scheduled first.
+/// Number of checks for the first message: the leader may have to be scheduled first.
 const PARKED_LOOKS: u32 = 10;
 const PARKED_PAUSE: Duration = Duration::from_millis(2);
 
@@ -23,7 +23,7 @@ const PARKED_PAUSE: Duration = Duration::from_millis(2);
 pub struct Baseline {
     channels: BTreeSet<Object>,
     shared: BTreeSet<Object>,
-    /// System V queues that name this process's number, perhaps of an earlier process, as their last user.
+    /// System V queues whose last user had this process's PID; it may have been an earlier process.
     queues: BTreeSet<Object>,
     address: Option<IpAddr>,
 }
@@ -45,14 +45,14 @@ impl Baseline {
         }
     }
 
-    /// Descriptors opened since, one per object.
+    /// Descriptors opened since the baseline, one per object.
     fn opened_since(&self) -> Option<BTreeMap<Object, Descriptor>> {
         let descriptors = sys::descriptors().ok()?;
         let opened = descriptors.into_iter().filter(|descriptor| !self.channels.contains(&descriptor.object));
         Some(opened.map(|descriptor| (descriptor.object, descriptor)).collect())
     }
 
-    /// Capacities of kernel queues that were opened since, for messages by `path`.
+    /// Capacities of kernel queues that were opened since the baseline, for messages by `path`.
     pub fn queues(&self, side: QueueSide, path: Path) -> Vec<KernelQueues> {
         let opened = self.opened_since().unwrap_or_default().into_values().filter(|found| found.path == path);
         let all = opened.flat_map(|found| descriptors::capacities(found.fd, found.path));
@@ -109,7 +109,7 @@ impl Observer {
         }
     }
 
-    /// Looks where bytes wait, for at most 20 ms. The follower calls it once, after the leader was told to publish its
+    /// Checks for at most 20 ms where bytes wait. The follower calls it once, after the leader was told to publish its
     /// first message, and before it takes that message.
     ///
     /// The leader may still be sending: a message can be larger than the capacity of a kernel object.
@@ -146,8 +146,8 @@ impl Observer {
         self.clear_touched_once();
     }
 
-    /// Clears touched pages after a few messages. A page fault also maps pages around it, as if touched. By then,
-    /// control structures have had their faults, and later touches are counted page by page.
+    /// Clears the marks of touched pages after a few messages. A page fault also maps pages around it, as if touched.
+    /// By then, control structures have had their faults, and later touches are counted page by page.
     fn clear_touched_once(&mut self) {
         if self.sent.count + self.received.count == FAULTING_MESSAGES {
             self.is_touched_cleared = sys::clear_touched().is_ok();
@@ -192,7 +192,7 @@ impl Observer {
 
     fn channel(&self, descriptor: &Descriptor) -> EvidenceChannel {
         let object = descriptor.object;
-        // An object opened since the start has passed all of its bytes since.
+        // All bytes of an object opened since the start have passed since.
         let before = self.passed.get(&object).copied().unwrap_or((Some(0), Some(0)));
         let now = passed(descriptor);
         let added = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));

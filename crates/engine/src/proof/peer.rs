@@ -47,7 +47,7 @@ pub(crate) fn is_connected(own: SocketAddr, other: SocketAddr) -> bool {
     connected_inode(canonical(own), canonical(other)).is_some()
 }
 
-/// Peer of a socket of this process that is none of these hosts, if there is one. Loopback and multicast addresses are
+/// Remote address of a socket of this process, if it is not among `hosts`. Loopback and multicast addresses are
 /// ignored.
 pub(crate) fn connected_elsewhere(hosts: &[IpAddr]) -> io::Result<Option<SocketAddr>> {
     let others = descriptors()?.into_iter().filter_map(|one| Some(canonical(descriptors::addresses(one.fd)?.1)));

@@ -19,7 +19,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Identity of the queue; its number is reused only after thousands of others.
+    /// Identity of the queue; its ID is reused only after thousands of others.
     pub fn object(&self) -> Object {
         Object { device: NO_DEVICE, inode: self.id }
     }
@@ -33,7 +33,7 @@ impl Queue {
 /// All queues; empty if the kernel does not support them.
 pub(super) fn all() -> io::Result<Vec<Queue>> {
     match sys::read_proc(&format!("{FOLDER}/msg")) {
-        Ok(text) => read_text(&text).ok_or_else(|| io::Error::other("the list has no names of columns")),
+        Ok(text) => read_text(&text).ok_or_else(|| io::Error::other("the list has no column names")),
         Err(error) if error.kind() == io::ErrorKind::NotFound && !Path::new(FOLDER).exists() => Ok(Vec::new()),
         Err(error) => Err(error),
     }

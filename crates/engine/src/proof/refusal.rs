@@ -3,8 +3,8 @@
 use tripmeter_abi::UnauthorizedPeer;
 use tripmeter_model::manifest::{PathProof, RefusalTrial, Verdict};
 
-/// Adds trials of unauthorized peers to a path proof. It fails if one was accepted; a trial without a result leaves it
-/// open.
+/// Adds trials of unauthorized peers to a path proof. The proof fails if a peer was accepted; a trial without a result
+/// leaves it open.
 pub fn with_unauthorized_peers(mut proof: PathProof, trials: Vec<RefusalTrial>) -> PathProof {
     let finding =
         trials.iter().min_by_key(|trial| badness(trial)).map(|worst| (badness(worst), finding(worst, &trials)));

@@ -22,7 +22,7 @@ pub(super) struct Object {
 }
 
 /// Bytes that observers themselves have read and written by `read` and `write`. Observers of one process overlap, so
-/// each subtracts what all did. The lock keeps half-counted calls out of the kernel's counters.
+/// each subtracts the bytes of all. The lock keeps half-counted calls out of the kernel's counters.
 static OWN: Mutex<Own> = Mutex::new(Own { read_bytes: 0, written_bytes: 0 });
 
 #[derive(Clone, Copy)]

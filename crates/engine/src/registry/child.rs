@@ -50,8 +50,8 @@ impl Request {
     pub(super) fn phase(&self) -> &'static str {
         match self {
             Request::Describe => "describe itself",
-            Request::Probe(_) => "say what it can carry here",
-            Request::DaemonCommand(_) => "say how its daemon is started",
+            Request::Probe(_) => "report what it can carry here",
+            Request::DaemonCommand(_) => "report how its daemon is started",
         }
     }
 }
@@ -65,7 +65,7 @@ pub(super) enum ChildReply {
         status: Status,
         message: String,
     },
-    /// The file is not a usable plugin; `library` is the one that the dynamic linker did not find, if that was the reason.
+    /// The file is not a usable plugin, perhaps because the dynamic linker did not find `library`.
     NotLoaded {
         library: Option<String>,
         message: String,
@@ -82,8 +82,8 @@ pub(super) fn library_missed_by(error: &LoadError) -> Option<String> {
 
 /// Runs the child's half: loads the plugin, answers one request on standard input, and returns the exit code.
 pub fn answer(file: &Path) -> u8 {
-    // A killed parent cannot end a plugin that hangs. A living parent must be first, and the kernel ends a wait for a
-    // socket up to an eighth late.
+    // If the parent was killed, it cannot end a plugin that hangs. A living parent must act first, and the kernel may
+    // end its wait for the socket up to an eighth late.
     std::thread::spawn(|| {
         std::thread::sleep(PATIENCE + PATIENCE);
         std::process::abort();

@@ -40,7 +40,7 @@ pub enum RegistryError {
         program: PathBuf,
         reason: String,
     },
-    #[error("unknown transport '{name}'{hint}; `tripmeter list` lists what there is")]
+    #[error("unknown transport '{name}'{hint}; `tripmeter list` lists all of them")]
     Unknown {
         name: String,
         /// ` (did you mean …?)`, or empty.

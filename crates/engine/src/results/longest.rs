@@ -81,7 +81,7 @@ fn texts_of_any_length_are_stored_so_that_they_are_read() {
         // Names of files are limited by the checks of a plan.
         let is_name = place.ends_with("/name") && !place.contains("/hosts/") || place == "/schema_version";
         let changed = replaced(&whole, &place, |_| long.clone().into());
-        // Some texts are words of an enumeration.
+        // Some texts are values of an enumeration.
         if !is_name && serde_json::from_value::<Manifest>(changed).is_ok() {
             whole = replaced(&whole, &place, |_| long.clone().into());
             count += 1;

@@ -1,4 +1,4 @@
-//! Connection to a command on another host: its signs of life, and its end.
+//! Connection to a command on another host: its heartbeats, and its end.
 
 use crate::os::wait_readable;
 use crate::spawn::kill;
@@ -13,15 +13,15 @@ const LOOKING: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostPatience {
-    /// Between two lines that the host answers.
+    /// Time between two lines that the host must answer.
     pub asking: Duration,
     pub silence: Duration,
-    /// Time to end, first unasked, then after SIGTERM.
+    /// Time for the process to end: first by itself, then after SIGTERM.
     pub ending: Duration,
 }
 
 impl HostPatience {
-    /// For hosts that may have no CPU to spare while they measure.
+    /// Times for hosts that may have no CPU to spare while they measure.
     pub const USUAL: Self =
         Self { asking: Duration::from_secs(5), silence: Duration::from_secs(60), ending: Duration::from_secs(20) };
 }

@@ -1,4 +1,4 @@
-//! Archive of another host, unpacked within limits.
+//! Archive from another host, unpacked within limits.
 
 use std::cell::Cell;
 use std::fs::{self, Permissions};
@@ -9,7 +9,7 @@ use tar::{Archive, EntryType};
 use tripmeter_model::folder::is_fetched;
 use tripmeter_model::printable::line;
 
-/// Largest headers and names between two entries, in bytes.
+/// Largest size of the headers and names between two entries, in bytes.
 const MOST_HEADER_BYTES: u64 = 1 << 20;
 const MOST_PARTS: usize = 16;
 
@@ -42,8 +42,8 @@ impl<R: Read> Read for MeteredArchive<'_, R> {
     }
 }
 
-/// Unpacks the files and folders of results into a new folder. Other files are skipped: a web page of another host
-/// would have the origin of this folder.
+/// Unpacks the files and folders of results into a new folder. Other files are skipped: a browser would treat a web
+/// page from another host as one of this folder.
 ///
 /// # Errors
 /// If the archive is damaged, exceeds the limits, has links or devices, or has a path out of the folder.
@@ -154,7 +154,7 @@ pub(super) mod tests {
         ];
         for name in others.into_iter().chain(data) {
             let mut header = tar::Header::new_gnu();
-            // More than a header may have.
+            // Larger than a header may be.
             let content = vec![b'x'; 3 << 20];
             header.set_size(content.len() as u64);
             header.set_mode(0o644);

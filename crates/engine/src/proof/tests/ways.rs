@@ -24,7 +24,7 @@ const PACKET: usize = 32 * 1024;
 /// Bytes of a packet of a message queue: the system's default limit.
 const QUEUE_PACKET: usize = 8 * 1024;
 const CHUNKS: usize = 4;
-/// Bytes over a socket beside a segment.
+/// Wake-up sent over a socket when the message itself is in a segment.
 const WAKE_UP: [u8; 8] = [0; 8];
 
 pub trait Ends {
@@ -111,7 +111,7 @@ impl Ends for InProcess {
 enum Copies {
     None,
     Both,
-    /// From one chunk into another, invisibly.
+    /// Loans are copied from one chunk into another, invisibly.
     Loan,
 }
 
@@ -155,7 +155,7 @@ impl Segment {
         unsafe { AtomicU64::from_ptr(self.start.add(of * 64).cast()) }
     }
 
-    /// A chunk; the one after those of messages is for a loan that will be copied.
+    /// Chunk by index; the chunk after those for messages is for a loan that will be copied.
     fn chunk(&mut self, of: usize, index: usize) -> &mut [u8] {
         let offset = PAGE + (of * (CHUNKS + 1) + index) * MOST_PAYLOAD;
         // SAFETY: inside the mapping. The peer reads a chunk only between its publication and its answer.
