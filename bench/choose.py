@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How often `choose` tells a difference between transports that are equal, in simulated runs.
+"""Simulates how often `choose` reports a difference between transports that are equal.
 
     python3 bench/choose.py --output docs/results/choose.md
 
-Each run draws the latency of every transport in every round, of which some are equal and the others twice as slow, and
-judges their ratios to the first as `choose` does: sign tests, and Benjamini and Hochberg's procedure at 5 %. It counts the
-runs in which one or more of the equal transports differs from the first, and the same by single intervals at 95 %.
+Each run draws a latency for every transport and round; some transports are equal, the others twice as slow. It judges
+their ratios to the first as `choose` does: sign tests, and Benjamini and Hochberg's procedure at 5 %. The table counts
+runs in which an equal transport differs from the first, by this procedure and by single intervals at 95 %.
 
 This is a second source of the figures in docs/choose.md: it shares no code with the program.
 """
@@ -20,26 +20,26 @@ from pathlib import Path
 ALPHA = 0.05
 # Standard deviation of the logarithm of a round's figure.
 NOISE = 0.02
-# Transports that are equal, and those that are slower.
+# Numbers of equal and of slower transports.
 FIELDS = [(9, 0), (5, 4)]
 ROUNDS = [6, 12, 20, 30, 60]
 
 
 @lru_cache(maxsize=None)
 def sign_test(fewer, count):
-    """The two-sided p-value of so many values on the rarer side."""
+    """Two-sided p-value of the sign test with `fewer` of `count` values on the rarer side."""
     return min(1.0, 2 * sum(math.comb(count, k) for k in range(fewer + 1)) / 2**count)
 
 
 def p_value(one, first):
-    """Of "the median ratio is 1"; both have a value for each round."""
+    """P-value of "the median ratio is 1"; both have a value for each round."""
     below = sum(a <= b for a, b in zip(one, first))
     above = sum(a >= b for a, b in zip(one, first))
     return sign_test(min(below, above), len(one))
 
 
 def lead(ranked):
-    """Puts first what is ahead of all others round by round."""
+    """Puts the transport first that is ahead of all others round by round."""
     for _ in ranked:
         ahead = (
             place
@@ -54,7 +54,7 @@ def lead(ranked):
 
 
 def run(draw, equal, slower, rounds):
-    """Whether an equal transport differs from the first: by single intervals, and by the procedure."""
+    """Returns whether an equal transport differs from the first: by single intervals, and by the procedure."""
     sides = [(place < equal, []) for place in range(equal + slower)]
     for is_fast, values in sides:
         values.extend((1 if is_fast else 2) * math.exp(draw.gauss(0, NOISE)) for _ in range(rounds))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws latency at rest beside latency under load, of results of `tripmeter run interference`.
+"""Plots idle latency beside latency under load, from results of `tripmeter run interference`.
 
     python3 bench/interference.py docs/results/interference docs/plots/interference.svg
 
@@ -16,7 +16,7 @@ STATISTICS = {"p50": "#0072b2", "p99": "#d55e00"}
 
 
 def trials(folder):
-    """Trials that count: of a payload the last attempt."""
+    """Trials that count: the last attempt of each payload."""
     found = {}
     for line in (folder / "trials.jsonl").read_text(encoding="utf-8").split("\n")[:-1]:
         line = json.loads(line)
@@ -31,7 +31,7 @@ def main():
     import matplotlib
 
     matplotlib.use("svg")
-    # The same figures give the same file; text as text is small.
+    # Reproducible output; text stays text, which keeps the file small.
     matplotlib.rcParams.update({"svg.hashsalt": "tripmeter", "svg.fonttype": "none"})
     from matplotlib import pyplot
 

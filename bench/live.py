@@ -3,10 +3,10 @@
 
     python3 bench/live.py --tripmeter target/release/tripmeter --output docs/results/live.md
 
-Each pair measures every payload of every transport once with the view and once with the usual bar, in random order. The
-ratio is the median over pairs of with / without; its interval, at 95 % or more, is that of order statistics.
+Each pair measures every payload of every transport once with the live view and once with the progress bar, in random
+order. The ratio is the median over pairs of with / without; its interval of at least 95 % is from order statistics.
 
-A median is equivalent if its interval lies within 2 % of 1, and differs if it lies outside; else it cannot be told.
+Verdict of a median: equivalent if the interval lies within 2 % of 1, differs if it lies outside, else "cannot be told".
 
 Exit code: 0 none differs, 1 some do, 69 something is missing, 70 a run failed.
 """
@@ -28,9 +28,9 @@ import termios
 import time
 from pathlib import Path
 
-# Ratios that are so close to 1 are no difference.
+# Ratios within this distance of 1 are equivalent.
 MARGIN = 0.02
-# Seconds that a run may take.
+# Time limit of a run in seconds.
 LONGEST = 300
 
 
@@ -65,7 +65,7 @@ def run(options, transport, is_live, folder):
 
 
 def interval(values):
-    """Of the median, at 95 % or more; none if there are too few values."""
+    """Confidence interval of the median, at least 95 %; None if there are too few values."""
     values, below = sorted(values), 0.0
     for index in range(len(values) // 2):
         below += math.comb(len(values), index) / 2 ** len(values)
@@ -109,7 +109,7 @@ def main():
     parser.add_argument("--output", type=Path, help="Markdown file; standard output if left out")
     options = parser.parse_args()
     if not os.access(options.tripmeter, os.X_OK):
-        sys.stderr.write(f"'{options.tripmeter}' is not there; build it, or name it by --tripmeter\n")
+        sys.stderr.write(f"'{options.tripmeter}' does not exist; build it, or name it with --tripmeter\n")
         sys.exit(69)
     order, pairs = random.Random(options.seed), {}
     for pair in range(options.pairs):

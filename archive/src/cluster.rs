@@ -1,5 +1,5 @@
-//! Queries on a Ballista cluster, and the processes of one. Its scheduler and executors find the files of the archive as this
-//! program does: in the same folder, or in the store of their own `AWS_*` variables.
+//! Queries on a Ballista cluster, and its scheduler and executor processes. They need the archive at the same path, or,
+//! in a store, the same `AWS_*` variables.
 
 use crate::error::{ArchiveError, Result};
 use crate::output::note;
@@ -24,18 +24,18 @@ use tripmeter_model::exit;
 
 /// How long a scheduler may take to accept a connection.
 const LONGEST_CONNECT: Duration = Duration::from_secs(10);
-/// How often an executor tells its scheduler that it is there, and a waiting query asks whether the scheduler is.
+/// Interval at which an executor reports to its scheduler, and a waiting query checks that the scheduler is alive.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// An executor that is silent for so long is lost.
+/// Silence after which an executor is considered lost.
 const LONGEST_SILENCE: Duration = Duration::from_secs(30);
-/// How long a scheduler without an executor lets queries wait.
+/// Longest wait of queries for a first executor.
 const LONGEST_WITHOUT_EXECUTOR: Duration = Duration::from_secs(10);
-/// How Ballista ends the error of a query that its scheduler ended.
+/// End of Ballista's error message for a query that the scheduler cancelled.
 const ENDED_BY_SCHEDULER: &str = "failed: Cancelled";
 
 type Scheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
-/// What `scheduler` does.
+/// Arguments of `scheduler`.
 #[derive(Debug, clap::Args)]
 pub struct SchedulerArgs {
     /// Address to listen at
@@ -43,34 +43,34 @@ pub struct SchedulerArgs {
     pub bind: SocketAddr,
 }
 
-/// What `executor` does.
+/// Arguments of `executor`.
 #[derive(Debug, clap::Args)]
 pub struct ExecutorArgs {
     /// Address of the scheduler
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
     pub scheduler: SocketAddr,
-    /// Address to listen at; the port after it is used, too
+    /// Address to listen at; the next port is used too
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051", value_parser = address_of_two)]
     pub bind: SocketAddr,
-    /// Tasks at a time
+    /// Tasks to run in parallel
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub tasks: usize,
     #[command(flatten)]
     pub resources: ResourceArgs,
 }
 
-/// Reads an address with a port that others can be told.
+/// Parses an address whose port is not 0: others must know it.
 fn address(text: &str) -> std::result::Result<SocketAddr, String> {
     let address: SocketAddr =
         text.parse().map_err(|_| "write an IP address and a port, as 127.0.0.1:50050".to_owned())?;
-    if address.port() == 0 { Err("port 0 is none; name one from 1".to_owned()) } else { Ok(address) }
+    if address.port() == 0 { Err("port 0 is not allowed; name one from 1".to_owned()) } else { Ok(address) }
 }
 
-/// The same, whose next port exists too.
+/// Parses an address whose next port exists too.
 fn address_of_two(text: &str) -> std::result::Result<SocketAddr, String> {
     let address = address(text)?;
     match address.port() {
-        u16::MAX => Err("the port after it is used, too; name one up to 65534".to_owned()),
+        u16::MAX => Err("the next port is used too; name one up to 65534".to_owned()),
         _ => Ok(address),
     }
 }
@@ -78,7 +78,7 @@ fn address_of_two(text: &str) -> std::result::Result<SocketAddr, String> {
 /// A context whose queries run on the cluster of a scheduler.
 ///
 /// # Errors
-/// If the engine is no `ballista://HOST:PORT`, or the scheduler does not answer.
+/// If the engine is not `ballista://HOST:PORT`, or the scheduler does not answer.
 pub async fn remote(engine: &str, resources: &ResourceArgs) -> Result<SessionContext> {
     let address = engine.strip_prefix("ballista://").filter(|address| address.contains(':'));
     let address = address.ok_or_else(|| {
@@ -108,7 +108,7 @@ fn session_config() -> SessionConfig {
     config(SessionConfig::new_with_ballista()).set_str(BALLISTA_CLIENT_GRPC_HTTP2_KEEPALIVE_INTERVAL_SECONDS, &seconds)
 }
 
-/// Why a query on a cluster failed.
+/// Error of a failed query; if the scheduler cancelled it, with the remedy.
 pub fn failed(engine: &str, error: DataFusionError) -> ArchiveError {
     let is_ended = error.strip_backtrace().contains(ENDED_BY_SCHEDULER);
     let Some(address) = engine.strip_prefix("ballista://").filter(|_| is_ended) else {
@@ -116,10 +116,10 @@ pub fn failed(engine: &str, error: DataFusionError) -> ArchiveError {
         return if engine == "local" { told } else { ArchiveError::new(told.code, format!("{engine}: {told}")) };
     };
     let why = format!(
-        "no executor has been there for {} s; start one by `tripmeter-archive executor --scheduler {address}`",
+        "no executor has connected for {} s; start one with `tripmeter-archive executor --scheduler {address}`",
         LONGEST_WITHOUT_EXECUTOR.as_secs()
     );
-    ArchiveError::failed(format!("the scheduler '{address}' has ended the query"), why)
+    ArchiveError::failed(format!("the scheduler '{address}' has cancelled the query"), why)
 }
 
 /// Runs a scheduler until it is killed.
@@ -142,7 +142,7 @@ pub async fn scheduler(args: &SchedulerArgs) -> Result<()> {
         override_session_builder: Some(Arc::new(state)),
         ..SchedulerConfig::default()
     };
-    let failed = |error| ArchiveError::failed(format!("no scheduler at {}", args.bind), error);
+    let failed = |error| ArchiveError::failed(format!("cannot start a scheduler at {}", args.bind), error);
     let cluster = BallistaCluster::new_from_config(&config).await.map_err(failed)?;
     let state = cluster.cluster_state();
     let scheduler: Scheduler = create_scheduler(cluster, Arc::new(config)).await.map_err(failed)?;
@@ -161,11 +161,11 @@ pub async fn scheduler(args: &SchedulerArgs) -> Result<()> {
     start_grpc_service(args.bind, scheduler).await.map_err(failed)
 }
 
-/// Ends all queries: Ballista would let them wait for an executor for ever.
+/// Cancels all queries: Ballista would let them wait forever for an executor.
 async fn end_queries(scheduler: &Scheduler) {
     for query in scheduler.state.task_manager.get_running_job_cache().keys() {
         if let Err(error) = scheduler.cancel_job(query.clone()).await {
-            note(&format!("query {query} cannot be ended: {error}"));
+            note(&format!("query {query} cannot be cancelled: {error}"));
         }
     }
 }
@@ -179,8 +179,9 @@ pub async fn executor(args: &ExecutorArgs) -> Result<()> {
     let work = tempfile::Builder::new()
         .prefix("tripmeter-executor-")
         .tempdir_in(args.resources.spill.clone().unwrap_or_else(std::env::temp_dir));
-    let work =
-        work.map_err(|error| ArchiveError::new(exit::CANNOT_CREATE, format!("no folder for results: {error}")))?;
+    let work = work.map_err(|error| {
+        ArchiveError::new(exit::CANNOT_CREATE, format!("no folder for results can be created: {error}"))
+    })?;
     let resources = args.resources.clone();
     let environment =
         move |_: &SessionConfig| runtime(&resources).map_err(|error| DataFusionError::Execution(error.to_string()));
@@ -192,7 +193,7 @@ pub async fn executor(args: &ExecutorArgs) -> Result<()> {
         scheduler_host: args.scheduler.ip().to_string(),
         scheduler_port: args.scheduler.port(),
         executor_heartbeat_interval_seconds: HEARTBEAT.as_secs(),
-        // Once: with a time, Ballista tries for ever.
+        // 0 tries once; with any other time, Ballista retries forever.
         scheduler_connect_timeout_seconds: 0,
         concurrent_tasks: args.tasks,
         work_dir: Some(work.path().display().to_string()),
@@ -201,7 +202,7 @@ pub async fn executor(args: &ExecutorArgs) -> Result<()> {
         override_runtime_producer: Some(Arc::new(environment)),
         ..ExecutorProcessConfig::default()
     };
-    let failed = |error| ArchiveError::failed(format!("no executor at {}", args.bind), error);
+    let failed = |error| ArchiveError::failed(format!("cannot start an executor at {}", args.bind), error);
     start_executor_process(Arc::new(config)).await.map_err(failed)
 }
 

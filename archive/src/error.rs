@@ -1,4 +1,4 @@
-//! What ends a command.
+//! Error that ends a command, with its exit code.
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
@@ -9,31 +9,31 @@ use tripmeter_model::file::FileError;
 use tripmeter_model::folder::FolderError;
 use tripmeter_model::printable::line;
 
-/// One line for people, and the exit code of its class.
+/// Error message of one line, and its exit code.
 #[derive(Debug)]
 pub struct ArchiveError {
-    /// See [`tripmeter_model::exit`].
+    /// One of [`tripmeter_model::exit`].
     pub code: u8,
     text: String,
 }
 
-/// The result of what may end a command.
+/// Result of a step that may end a command.
 pub type Result<T> = std::result::Result<T, ArchiveError>;
 
 impl ArchiveError {
-    /// An error of that text, whose line breaks become spaces and whose other control characters are escaped.
+    /// Makes an error; line breaks in `text` become spaces, other control characters are escaped.
     pub fn new(code: u8, text: impl Into<String>) -> Self {
         let text: String = text.into();
         let words: Vec<&str> = text.split_whitespace().collect();
         Self { code, text: line(&words.join(" ")).into_owned() }
     }
 
-    /// A store or a library failed at `what`, which begins the line.
+    /// Error of a store or a library: `what` failed, because of `why`.
     pub fn failed(what: impl fmt::Display, why: impl fmt::Display) -> Self {
         Self::new(exit::UNAVAILABLE, format!("{what}: {why}"))
     }
 
-    /// Standard output cannot be written.
+    /// Error while writing standard output.
     pub fn output(error: impl fmt::Display) -> Self {
         Self::new(exit::CANNOT_CREATE, format!("the result cannot be written: {error}"))
     }
@@ -63,7 +63,7 @@ impl From<DataFusionError> for ArchiveError {
         let told = error.strip_backtrace();
         match error.find_root() {
             DataFusionError::ResourcesExhausted(_) => {
-                Self::new(exit::UNAVAILABLE, format!("{told}; allow more by --memory, or ask for less at a time"))
+                Self::new(exit::UNAVAILABLE, format!("{told}; allow more with --memory, or query less at once"))
             }
             DataFusionError::SQL(..)
             | DataFusionError::Plan(_)
@@ -86,12 +86,10 @@ fn is_full(error: &std::io::Error) -> bool {
 }
 
 fn full(told: &str) -> String {
-    format!(
-        "the query failed: {told}; what did not fit into memory did not fit onto the disk: name another folder by --spill"
-    )
+    format!("the query failed: {told}; the disk for spilled data is full: name another folder with --spill")
 }
 
-/// Whether a query asks for what values do not have, e.g. a text as a number.
+/// True if the query does not suit the values, e.g. reads a text as a number.
 fn is_of_values(error: &ArrowError) -> bool {
     use ArrowError::{ArithmeticOverflow, CastError, DivideByZero, ParseError};
     matches!(error, CastError(_) | ParseError(_) | DivideByZero | ArithmeticOverflow(_))

@@ -22,13 +22,13 @@ use tripmeter_model::metric::Interval;
 use tripmeter_report::document::Document;
 use tripmeter_report::render::Text;
 
-/// What is judged.
+/// Arguments that select the results to judge.
 #[derive(Debug, clap::Args)]
 pub struct JudgedArgs {
     /// The archive: a folder or s3://BUCKET/PREFIX
     #[arg(value_name = "DEST")]
     pub dest: String,
-    /// Results of this machine; needed where the archive has several
+    /// Machine whose results are used; required if the archive has several
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub struct JudgedArgs {
     pub resources: ResourceArgs,
 }
 
-/// What `history` does.
+/// Arguments of `history`.
 #[derive(Debug, clap::Args)]
 pub struct HistoryArgs {
     #[command(flatten)]
@@ -49,12 +49,12 @@ pub struct HistoryArgs {
     pub changes: ChangeArgs,
 }
 
-/// What `limits` does.
+/// Arguments of `limits`.
 #[derive(Debug, clap::Args)]
 pub struct LimitsArgs {
     #[command(flatten)]
     pub judged: JudgedArgs,
-    /// The limits; a file that exists is replaced
+    /// File for the limits; an existing one is replaced
     #[arg(short, long, value_name = "FILE", default_value = "limits.csv")]
     pub output: PathBuf,
     /// Percentile of the runs, 0 to 100
@@ -65,13 +65,13 @@ pub struct LimitsArgs {
 /// Prints steps and slow drifts; returns the exit code.
 ///
 /// # Errors
-/// If the archive cannot be read, or a mark is of no experiment.
+/// If the archive cannot be read, or a mark names no experiment in it.
 pub async fn history(args: &HistoryArgs) -> Result<u8> {
     let (all, selection) = judged(&args.judged).await?;
     let mut history = History::default();
     all.iter().for_each(|(name, results)| history.add(name, results, &selection));
     if history.series.is_empty() {
-        return Err(ArchiveError::new(exit::DATA, format!("there are no figures in '{}'", args.judged.dest)));
+        return Err(ArchiveError::new(exit::DATA, format!("'{}' has no figures", args.judged.dest)));
     }
     let [steps, drifts] = args.changes.marks(&history).map_err(|why| ArchiveError::new(exit::USAGE, why))?;
     let options = args.changes.options();
@@ -121,7 +121,7 @@ fn text_of(document: &Document) -> String {
     Text { has_intervals: true, has_help: true, ..Text::default() }.render(document)
 }
 
-/// The results of one machine, oldest first, by the names of their folders, and what is selected.
+/// Results of one machine with their folder names, oldest first; and the selection.
 async fn judged(args: &JudgedArgs) -> Result<(Vec<(String, JudgedResults)>, Selection)> {
     let archive = Archive::open(&args.dest).await?;
     let context = tables::local(&args.resources)?;
@@ -146,7 +146,7 @@ async fn judged(args: &JudgedArgs) -> Result<(Vec<(String, JudgedResults)>, Sele
     Ok((judged, selection))
 }
 
-/// The machine that was asked for, or the only one.
+/// Machine named by `--machine`, or else the only one in the archive.
 async fn machine(context: &SessionContext, args: &JudgedArgs) -> Result<String> {
     let mut names = Vec::new();
     each(context, "SELECT DISTINCT machine FROM runs ORDER BY machine", |batch| {
@@ -159,7 +159,7 @@ async fn machine(context: &SessionContext, args: &JudgedArgs) -> Result<String> 
         (_, []) => Err(ArchiveError::new(exit::DATA, format!("'{}' has no runs; push results first", args.dest))),
         (Some(name), names) if names.contains(name) => Ok(name.clone()),
         (Some(name), _) => {
-            let text = format!("there is no machine '{name}' in '{}', there are {}", args.dest, told());
+            let text = format!("there is no machine '{name}' in '{}'; it has {}", args.dest, told());
             Err(ArchiveError::new(exit::USAGE, text))
         }
         (None, [only]) => Ok(only.clone()),
@@ -174,7 +174,6 @@ async fn machine(context: &SessionContext, args: &JudgedArgs) -> Result<String> 
     }
 }
 
-/// A run of the archive.
 struct Run {
     run: String,
     folder: String,
@@ -220,7 +219,7 @@ async fn add_metrics(context: &SessionContext, machine: &str, all: &mut [Run]) -
             let (Some(place), Ok(load), Ok(stream), Ok(figure), Ok(statistic)) =
                 (places.get(&run), load.parse(), stream.parse(), figure.parse(), statistic.parse())
             else {
-                // A figure of a newer version.
+                // A newer version wrote this figure.
                 continue;
             };
             let row = MetricRow {
@@ -241,7 +240,7 @@ async fn add_metrics(context: &SessionContext, machine: &str, all: &mut [Run]) -
     .await
 }
 
-/// Calls `take` with the rows of a query.
+/// Calls `take` with each batch of a query's rows.
 async fn each(context: &SessionContext, sql: &str, mut take: impl FnMut(&RecordBatch) -> Result<()>) -> Result<()> {
     let mut rows = context.sql(sql).await?.execute_stream().await?;
     while let Some(batch) = rows.next().await {

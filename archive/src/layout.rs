@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tripmeter_model::exit;
 use tripmeter_model::name::is_name;
 
-/// The partition of a push, which no table shows.
+/// Partition column that identifies a push; no table shows it.
 pub const PUSH: &str = "push";
 
 /// A table; its files are in a folder of its name.
@@ -21,10 +21,10 @@ pub enum Table {
 }
 
 impl Table {
-    /// All.
+    /// All tables.
     pub const ALL: [Table; 3] = [Table::Runs, Table::Metrics, Table::Samples];
 
-    /// Its name.
+    /// Name in SQL, and of the folder.
     pub fn name(self) -> &'static str {
         match self {
             Table::Runs => "runs",
@@ -95,18 +95,18 @@ impl Table {
 /// Where a push writes a run: the values of its partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunPlace {
-    /// The day that it started on, `YYYY-mm-dd`, by its own local time.
+    /// Day of the start as `YYYY-mm-dd`, in local time.
     pub date: String,
     /// The name of the machine.
     pub machine: String,
-    /// Its identity: when it started, and a hash of what was measured.
+    /// Identity of the run: its start time, and a hash of its results.
     pub run: String,
-    /// A hash of all that decides the bytes of its files. So pushes at once write equal files, or other ones.
+    /// Hash of all inputs of the files. Two pushes at the same time write either equal files or different paths.
     pub push: String,
 }
 
 impl RunPlace {
-    /// The path of a file in the archive; of a sub-experiment, but for the table of runs.
+    /// Path of a file in the archive; the table of runs ignores `sub_experiment`.
     pub fn file(&self, table: Table, sub_experiment: &str, file: &str) -> String {
         let Self { date, machine, run, push } = self;
         let sub = match table {
@@ -117,24 +117,24 @@ impl RunPlace {
     }
 }
 
-/// The value of a partition, from the path of a file.
+/// Value of partition `name` in the path of a file.
 pub fn partition<'a>(path: &'a str, name: &str) -> Option<&'a str> {
     path.rsplit('/').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// A machine's name, checked: it becomes a part of paths.
+/// Checks a machine's name, which becomes a part of paths.
 ///
 /// # Errors
-/// If it is no name.
+/// If the name has other characters, or is too long.
 pub fn machine(name: &str) -> Result<String> {
     if is_name(name) {
         return Ok(name.to_owned());
     }
-    let text = format!("'{name}' is no name of a machine: 1 to 100 letters, digits and _.=-, without . or - in front");
+    let text = format!("'{name}' is not a machine name: 1 to 100 letters, digits and _.=-, not starting with . or -");
     Err(ArchiveError::new(exit::USAGE, text))
 }
 
-/// A name made of what a machine says of itself: its CPU model and how many CPUs were used.
+/// Default name of a machine: its CPU model and the number of CPUs used.
 pub fn machine_of(cpu_model: &str, cpus: usize) -> String {
     let words = cpu_model.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let mut name = words.collect::<Vec<_>>().join("-").to_lowercase();

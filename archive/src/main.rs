@@ -19,10 +19,10 @@ use error::{ArchiveError, Result};
 use std::process::ExitCode;
 use tripmeter_model::exit;
 
-/// Stack of each thread: plans are walked recursively.
+/// Stack size of each thread: query plans are walked recursively.
 const STACK_BYTES: usize = 16 << 20;
 
-/// Archive results of Tripmeter as Parquet, and ask for figures and samples by SQL
+/// Archive results of Tripmeter as Parquet, and query figures and samples with SQL
 #[derive(Debug, Parser)]
 #[command(name = "tripmeter-archive", version)]
 struct Cli {
@@ -36,9 +36,9 @@ enum Command {
     Push(push::PushArgs),
     /// Print the rows of an SQL query over an archive
     Query(query::QueryArgs),
-    /// Find steps and drifts of figures over time, as `tripmeter history`
+    /// Find steps and drifts of figures over time, like `tripmeter history`
     History(judge::HistoryArgs),
-    /// Make limits from many runs, as `tripmeter limits`
+    /// Make limits from many runs, like `tripmeter limits`
     Limits(judge::LimitsArgs),
     /// Run the scheduler of a Ballista cluster
     #[cfg(feature = "ballista")]
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if !error.use_stderr() => {
-            // A reader that has gone does not want the text.
+            // The reader of a pipe may have ended: not an error.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
@@ -79,7 +79,7 @@ fn failed(error: &ArchiveError) -> ExitCode {
 
 fn run(command: &Command) -> Result<u8> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build();
-    let runtime = runtime.map_err(|error| ArchiveError::failed("no threads", error))?;
+    let runtime = runtime.map_err(|error| ArchiveError::failed("cannot start threads", error))?;
     let done = |()| exit::GOOD;
     runtime.block_on(async {
         match command {

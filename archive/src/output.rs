@@ -1,4 +1,4 @@
-//! What is printed: no escape sequence of a store or of data reaches a terminal.
+//! Output in which no escape sequence from a store or from data reaches a terminal.
 
 use crate::error::{ArchiveError, Result};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
@@ -10,10 +10,10 @@ use std::io::{IsTerminal, Result as IoResult, Stdout, Write, stdout};
 use std::sync::Arc;
 use tripmeter_model::printable::{line, lines};
 
-/// Prints text to standard output, in which only line breaks and tabs are not escaped.
+/// Prints text to standard output; control characters other than line breaks and tabs are escaped.
 ///
 /// # Errors
-/// If it cannot be written, e.g. because its reader has ended.
+/// If it cannot be written, e.g. because the reader of a pipe has ended.
 pub fn print(text: &str) -> Result<()> {
     let mut out = stdout().lock();
     out.write_all(lines(text).as_bytes()).and_then(|()| out.flush()).map_err(ArchiveError::output)
@@ -32,10 +32,10 @@ pub fn note(text: &str) {
     eprintln!("note: {}", line(text));
 }
 
-/// Rows as a table of text.
+/// Formats rows as a text table.
 ///
 /// # Errors
-/// If a value has no text.
+/// If a value cannot be formatted.
 pub fn table(schema: &Schema, batches: &[RecordBatch]) -> std::result::Result<String, ArrowError> {
     let fields = schema.fields().iter().map(|field| Field::new(line(field.name()), DataType::Utf8, true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -55,11 +55,11 @@ fn texts(column: &ArrayRef) -> std::result::Result<ArrayRef, ArrowError> {
     Ok(Arc::new(StringArray::from(texts?)))
 }
 
-/// Data for programs, as they are; escaped where they go to a terminal.
+/// Writer of CSV or JSON: unchanged to a file or pipe, escaped to a terminal.
 pub struct Data<W> {
     out: W,
     is_terminal: bool,
-    /// The beginning of a line for the terminal.
+    /// Incomplete line, held back from the terminal until its end arrives.
     begun: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! `tripmeter-archive push`: results folders into an archive.
+//! `tripmeter-archive push`: writes results folders to an archive.
 
 use crate::error::{ArchiveError, Result};
 use crate::layout::{self, PUSH, RunPlace, Table, partition};
@@ -24,20 +24,20 @@ use tripmeter_model::file::FileError;
 use tripmeter_model::folder::MANIFEST;
 use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult};
 
-/// Rows of a group, which is what is read at a time.
+/// Rows of a Parquet row group, the unit of reading.
 const ROWS_IN_A_GROUP: usize = 1 << 20;
-/// Bytes that are uploaded at a time.
+/// Bytes of an upload part.
 const PART_BYTES: usize = 8 << 20;
-/// Files of a run that is not whole are of a push that was killed, if they are older: no push takes so long.
+/// Age after which files of an incomplete run are removed: no push takes so long, so theirs was killed.
 const LONGEST_PUSH: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What `push` does.
+/// Arguments of `push`.
 #[derive(Debug, clap::Args)]
 pub struct PushArgs {
-    /// Results folders, or folders of them, and last the archive: a folder or s3://BUCKET/PREFIX
+    /// Results folders, or folders that contain some; last the archive: a folder or s3://BUCKET/PREFIX
     #[arg(value_name = "DIR... DEST", num_args = 2.., required = true)]
     pub paths: Vec<String>,
-    /// Name of the machine that they were measured on [default: its CPU model]
+    /// Name of the machine that they were measured on [default: its CPU model and number of CPUs]
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
 }
@@ -45,7 +45,7 @@ pub struct PushArgs {
 /// Pushes every folder and prints a line for each.
 ///
 /// # Errors
-/// If one cannot be read or the archive not written; folders before it are in the archive.
+/// If a folder cannot be read, or the archive cannot be written; earlier folders stay archived.
 pub async fn push(args: &PushArgs) -> Result<()> {
     let machine = args.machine.as_deref().map(layout::machine).transpose()?;
     let (dest, folders) = args.paths.split_last().expect("at least two are required");
@@ -55,8 +55,8 @@ pub async fn push(args: &PushArgs) -> Result<()> {
     for folder in &folders {
         let name = folder.display();
         let line = match push_one(&archive, folder, machine.clone()).await? {
-            Pushed::AlreadyThere(run) => format!("'{name}' is there already, as {run}"),
-            Pushed::StillRunning => format!("'{name}' is left out: it is being measured, or was killed"),
+            Pushed::AlreadyThere(run) => format!("'{name}' is already archived as {run}"),
+            Pushed::StillRunning => format!("'{name}' is skipped: it is still being measured, or was killed"),
             Pushed::New { run, samples, metrics, bytes } => {
                 format!("'{name}' is archived as {run}: {samples} samples, {metrics} figures, {bytes} bytes")
             }
@@ -66,7 +66,7 @@ pub async fn push(args: &PushArgs) -> Result<()> {
     Ok(())
 }
 
-/// The results folders given, and those in other folders given, by name.
+/// Results folders among `given`, and those inside other folders given, sorted by name.
 fn folders_in(given: &[String]) -> Result<Vec<PathBuf>> {
     let is_results = |folder: &Path| folder.join(MANIFEST).symlink_metadata().is_ok();
     let mut found = Vec::new();
@@ -83,7 +83,7 @@ fn folders_in(given: &[String]) -> Result<Vec<PathBuf>> {
         let mut inner = entries.map_err(failed)?;
         inner.retain(|folder| is_results(folder));
         if inner.is_empty() {
-            let text = format!("'{}' is no results folder, and holds none", folder.display());
+            let text = format!("'{}' is not a results folder, and contains none", folder.display());
             return Err(ArchiveError::new(exit::DATA, text));
         }
         inner.sort();
@@ -98,7 +98,7 @@ enum Pushed {
     StillRunning,
 }
 
-/// Removes files that pushes that were killed have left.
+/// Removes files of killed pushes.
 async fn remove_left(archive: &Archive) -> Result<()> {
     let mut files = archive.files(Table::Metrics.name()).await?;
     files.extend(archive.files(Table::Samples.name()).await?);
@@ -145,23 +145,22 @@ async fn push_one(archive: &Archive, folder: &Path, machine: Option<String>) -> 
     }
     let metrics = std::mem::take(&mut sum.rows);
     if archive.whole(date).await?.get(&place.run).is_some_and(|push| *push != place.push) {
-        // Another push has written it meanwhile; the files of this one stay without a row.
+        // Another push has archived the run meanwhile; without a row in `runs`, the files of this one stay invisible.
         return Ok(Pushed::AlreadyThere(place.run));
     }
-    // Only now it is visible.
+    // Written last: the row makes the run visible.
     let row = results.row(samples, metrics);
     sum.add(write(archive, &place.file(Table::Runs, "", "run"), std::iter::once(Ok(row))).await?);
     Ok(Pushed::New { run: place.run, samples, metrics, bytes: sum.bytes })
 }
 
-/// The samples of a sub-experiment in one round.
 struct Source<'a> {
     result: &'a SubExperimentResult,
     file: PathBuf,
 }
 
 impl<'a> Source<'a> {
-    /// If they were kept.
+    /// Samples of a result; `None` if they were not kept.
     fn from_result(folder: &Path, manifest: &Manifest, result: &'a SubExperimentResult) -> Option<Self> {
         let round =
             if manifest.plan.has_round_folders() { format!("round-{:02}", result.round) } else { String::new() };
@@ -169,7 +168,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// See [`RunPlace::push`].
+/// Hash for [`RunPlace::push`].
 fn push_of(run: &str, machine: &str, sources: &[Source]) -> Result<String> {
     let mut hash = Sha256::new();
     for text in [run, machine, env!("CARGO_PKG_VERSION")] {
@@ -191,7 +190,7 @@ async fn push_samples(archive: &Archive, place: &RunPlace, source: &Source<'_>) 
     write(archive, &file, samples::batches(&source.file, trials)?).await
 }
 
-/// What was written.
+/// Rows and bytes written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Written {
     rows: usize,
@@ -205,10 +204,10 @@ impl Written {
     }
 }
 
-/// Writes a file whole or not at all; none without rows.
+/// Writes a file completely or not at all; without rows, writes none.
 ///
 /// # Errors
-/// If it cannot be written, or what a batch was made of cannot be read.
+/// If it cannot be written, or the source of a batch cannot be read.
 pub async fn write(
     archive: &Archive,
     file: &str,
@@ -238,13 +237,13 @@ pub async fn write(
     };
     let written = written.await;
     if written.is_err() && !is_ending {
-        // What was uploaded so far is not visible; why it failed is known already.
+        // A partial upload is not visible, and the first error is the one to report.
         let _ = sink.abort().await;
     }
     written
 }
 
-/// zstd; whole numbers by their differences, texts by dictionary.
+/// Compression with zstd; integers delta-encoded, texts dictionary-encoded.
 fn properties(schema: &datafusion::arrow::datatypes::Schema) -> WriterProperties {
     use datafusion::arrow::datatypes::DataType;
     let level = ZstdLevel::try_new(3).expect("zstd has it");

@@ -14,10 +14,10 @@ use futures::StreamExt;
 use std::io::{BufWriter, Stdout, Write};
 use tripmeter_model::exit;
 
-/// Rows of a table that are shown.
+/// Most rows of a text table.
 const ROWS_SHOWN: usize = 1000;
 
-/// What `query` does.
+/// Arguments of `query`.
 #[derive(Debug, clap::Args)]
 pub struct QueryArgs {
     /// The archive: a folder or s3://BUCKET/PREFIX
@@ -32,7 +32,7 @@ pub struct QueryArgs {
     /// Print JSON: an array of objects
     #[arg(long)]
     pub json: bool,
-    /// Where it is computed: local, or ballista://HOST:PORT
+    /// Engine that runs the query: local, or ballista://HOST:PORT
     #[arg(long, value_name = "ENGINE", default_value = "local")]
     pub engine: String,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub struct QueryArgs {
 /// Runs a query and prints its rows.
 ///
 /// # Errors
-/// If it is wrong, needs too much, or the archive cannot be read.
+/// If the query is wrong or needs too much memory, or the archive cannot be read.
 pub async fn query(args: &QueryArgs) -> Result<()> {
     let archive = Archive::open(&args.dest).await?;
     let context = context(args).await?;
@@ -81,11 +81,11 @@ async fn context(args: &QueryArgs) -> Result<SessionContext> {
     if args.engine == "local" {
         return tables::local(&args.resources);
     }
-    let text = format!("--engine '{}': this program has local alone; build it with --features ballista", args.engine);
+    let text = format!("--engine '{}': this build knows only local; build it with --features ballista", args.engine);
     Err(ArchiveError::new(exit::USAGE, text))
 }
 
-/// Rows as they come; of a table the first ones.
+/// Writer of rows as they arrive; a text table stops at [`ROWS_SHOWN`].
 enum Output {
     Csv(Box<CsvWriter<BufWriter<Data<Stdout>>>>),
     Json(ArrayWriter<BufWriter<Data<Stdout>>>),
@@ -119,7 +119,7 @@ impl Output {
     fn finish(self, schema: &datafusion::arrow::datatypes::SchemaRef) -> Result<()> {
         match self {
             Output::Csv(mut csv) => {
-                // The header of no rows.
+                // Without rows, the header is still written.
                 csv.write(&RecordBatch::new_empty(schema.clone())).map_err(ArchiveError::output)?;
                 csv.into_inner().flush().map_err(ArchiveError::output)
             }

@@ -20,18 +20,18 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::printable;
 use tripmeter_model::trial::Trial;
 
-/// Bytes of a hash that name a run, or a push.
+/// Bytes of a hash in the name of a run or a push.
 const HASH_BYTES: usize = 8;
 
-/// A results folder.
+/// Results folder as it is archived.
 pub struct Results {
-    /// Everything in it but the samples.
+    /// Everything in the folder but the samples.
     pub manifest: Manifest,
-    /// The day that it started on.
+    /// Local day of the start, `YYYY-mm-dd`.
     pub date: String,
-    /// See [`crate::layout::RunPlace::run`].
+    /// Identity for [`crate::layout::RunPlace::run`].
     pub run: String,
-    /// The last part of its path.
+    /// Last component of the folder's path.
     folder: String,
     /// Nanoseconds since 1970.
     started: i64,
@@ -52,7 +52,7 @@ pub fn read(path: &Path) -> Result<Results> {
     };
     let started = time(&manifest.started)?;
     let ended = manifest.ended.as_deref().map(time).transpose()?;
-    // RFC 3339: the local day, and the local time to the second.
+    // RFC 3339 begins with the local day, and the local time to the second: 19 characters.
     let local = manifest.started.get(..19).filter(|local| local.is_ascii());
     let local = local.ok_or_else(|| wrong(format!("'{}' is no time", manifest.started)))?;
     let date = local[..10].to_owned();
@@ -62,7 +62,7 @@ pub fn read(path: &Path) -> Result<Results> {
     Ok(Results { manifest, date, run, folder, started, ended })
 }
 
-/// The beginning of a hash of what was measured.
+/// Shortened hash of the manifest and the trials.
 fn hash(folder: &Path) -> Result<String> {
     let mut hash = Sha256::new();
     hash.update(tripmeter_model::file::read(&folder.join(MANIFEST), MOST_BYTES)?);
@@ -73,13 +73,13 @@ fn hash(folder: &Path) -> Result<String> {
     Ok(hex(hash))
 }
 
-/// The beginning of a hash, as hexadecimal digits.
+/// First [`HASH_BYTES`] bytes of a hash as hexadecimal digits.
 pub fn hex(hash: Sha256) -> String {
     hash.finalize()[..HASH_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Results {
-    /// The row of the table of runs, with the numbers of rows in the others.
+    /// Row in the table of runs; `samples` and `metrics` are its row counts in the other tables.
     pub fn row(&self, samples: usize, metrics: usize) -> RecordBatch {
         let manifest = &self.manifest;
         let environment = &manifest.environment;
@@ -107,7 +107,7 @@ impl Results {
     }
 }
 
-/// What the table of metrics does not say.
+/// Manifest without the trials, which the table of metrics holds.
 fn without_trials(manifest: &Manifest) -> Manifest {
     let mut rest = manifest.clone();
     for cell in rest.sub_experiments.iter_mut().flat_map(|result| &mut result.cells) {
@@ -121,27 +121,27 @@ fn without_trials(manifest: &Manifest) -> Manifest {
 /// A row of the table of metrics.
 #[derive(Clone, Debug)]
 pub struct MetricRow {
-    /// 1-based.
+    /// Number of the round, from 1.
     pub round: u32,
-    /// See [`Trial::number`].
+    /// Number of the trial, as in [`Trial::number`].
     pub trial: u32,
     /// Bytes of every message.
     pub payload_bytes: u64,
-    /// How messages were offered.
+    /// Load that was offered.
     pub load: OfferedLoad,
-    /// Which messages, or which process.
+    /// Messages or process that the figure describes.
     pub stream: Stream,
-    /// What it is.
+    /// Figure that was measured.
     pub figure: Figure,
-    /// What is known of its samples.
+    /// Statistic over its samples, e.g. a percentile.
     pub statistic: Statistic,
-    /// In the unit of the figure.
+    /// Value in the unit of the figure.
     pub value: f64,
-    /// At 95 %, within the trial.
+    /// 95 % confidence interval within the trial.
     pub within: Option<Interval>,
 }
 
-/// Every figure that counts, by sub-experiment.
+/// Figures of the trials that count, by sub-experiment.
 pub fn metrics(manifest: &Manifest) -> Vec<(String, RecordBatch)> {
     let mut rows: BTreeMap<&str, Vec<MetricRow>> = BTreeMap::new();
     for result in &manifest.sub_experiments {
@@ -187,7 +187,7 @@ fn batch(rows: &[MetricRow]) -> RecordBatch {
     RecordBatch::try_new(Table::Metrics.schema(), columns).expect("all columns have all rows")
 }
 
-/// Puts a figure back into the trial that it is of.
+/// Puts a figure back into its trial.
 pub fn put(manifest: &mut Manifest, sub_experiment: &str, row: &MetricRow) {
     let results = &mut manifest.sub_experiments;
     let result = results.iter_mut().find(|result| result.name == sub_experiment && result.round == row.round);
@@ -202,6 +202,6 @@ pub fn put(manifest: &mut Manifest, sub_experiment: &str, row: &MetricRow) {
     });
     let trial = &mut cell.trials[place];
     trial.rate_missed |= row.figure == Figure::RateMissed;
-    // Of the trials of a payload, each has the figures of its probes.
+    // Each trial of a payload has the figures of its own probes.
     trial.put_statistic(&row.stream, row.figure, row.statistic, row.value, row.within);
 }

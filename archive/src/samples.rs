@@ -1,4 +1,4 @@
-//! Samples of a results folder, in batches: of CSV or of Parquet files, without rows that do not count.
+//! Samples of a results folder in batches, from CSV or Parquet files, without the rows that do not count.
 
 use crate::error::{ArchiveError, Result};
 use crate::layout::Table;
@@ -15,21 +15,21 @@ use tripmeter_model::exit;
 use tripmeter_model::file::{self, FileError};
 use tripmeter_model::samples::{HEADER, SAMPLES, SampleReader, SampleRow};
 
-/// Rows that are held at a time.
+/// Rows of a batch.
 const ROWS: usize = 1 << 16;
-/// The column with the number of the trial.
+/// Index of the column with the trial number.
 const TRIAL: usize = 1;
 
-/// The rows of a file, some at a time.
+/// Rows of a file in batches.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>>>;
 
-/// The samples of a sub-experiment in the folder of its round, as CSV or Parquet, if they were kept.
+/// File with the samples of a sub-experiment in its round's folder, CSV or Parquet; `None` if they were not kept.
 pub fn file_of(folder: &Path, sub_experiment: &str) -> Option<PathBuf> {
     let file = |ending| folder.join(SAMPLES).join(format!("{sub_experiment}.{ending}"));
     ["csv", "parquet"].map(file).into_iter().find(|file| file.symlink_metadata().is_ok())
 }
 
-/// Columns as they are held in memory: as in the table, texts by dictionary.
+/// Columns in memory: those of the table, with dictionary-encoded texts.
 pub fn schema() -> SchemaRef {
     let in_memory = |field: &Arc<Field>| match field.data_type() {
         DataType::Utf8 => {
@@ -41,10 +41,10 @@ pub fn schema() -> SchemaRef {
     Arc::new(Schema::new(Table::Samples.schema().fields().iter().map(in_memory).collect::<Vec<_>>()))
 }
 
-/// The rows of these trials.
+/// Reads the rows of these trials.
 ///
 /// # Errors
-/// If the file cannot be opened, or has other columns. Items: if a row is wrong, or the last is cut off.
+/// If the file cannot be opened, or has other columns. An item is an error if a row is wrong, or the last one cut off.
 pub fn batches(file: &Path, trials: BTreeSet<i64>) -> Result<Batches> {
     let all: Batches = match file.extension().is_some_and(|ending| ending == "parquet") {
         true => of_parquet(file)?,
@@ -59,7 +59,7 @@ fn is_empty(batch: &Result<RecordBatch>) -> bool {
     batch.as_ref().is_ok_and(|batch| batch.num_rows() == 0)
 }
 
-/// The rows of trials that count: a kill leaves others.
+/// Drops rows of other trials, which a killed run leaves behind.
 fn counted(batch: RecordBatch, trials: &BTreeSet<i64>) -> Result<RecordBatch> {
     let numbers = batch.column(TRIAL).as_any().downcast_ref::<Int64Array>().expect("the schema says so").values();
     let mut known = (0, false);
@@ -113,13 +113,12 @@ impl<R: std::io::Read> Iterator for CsvBatches<R> {
         if batch.num_rows() > 0 {
             return Some(Ok(batch));
         }
-        // Said once.
+        // Taken, so that the error is reported once.
         let trials = std::mem::take(&mut self.trials);
         self.rows.check_end(|trial| trials.contains(&i64::from(trial))).err().map(|error| Err(error.into()))
     }
 }
 
-/// Columns that grow by a row at a time.
 #[derive(Default)]
 struct Columns {
     numbers: [Int64Builder; 8],

@@ -1,4 +1,4 @@
-//! Where an archive is: a folder, or a bucket of an S3-compatible store.
+//! Place of an archive: a folder, or a bucket of an S3-compatible store.
 
 use crate::error::{ArchiveError, Result};
 use crate::layout::{PUSH, Table, partition};
@@ -15,20 +15,20 @@ use std::time::Duration;
 use tripmeter_model::exit;
 use url::Url;
 
-/// The file that makes a folder an archive; it has the version of the layout.
+/// File that marks a folder as an archive; it holds the version of the layout.
 const MARKER: &str = "tripmeter-archive.json";
-/// Written into [`MARKER`]; an archive with another one is refused.
+/// Content of [`MARKER`]; an archive with another layout is refused.
 const LAYOUT: &str = "{\"layout\": 2}\n";
-/// A request is repeated so often, and for so long, where a store does not answer.
+/// Limits of the retries when a store does not answer: their number, and the total time.
 const MOST_RETRIES: usize = 3;
 const LONGEST_RETRYING: Duration = Duration::from_secs(20);
 
 /// An archive, or the place of one.
 #[derive(Clone, Debug)]
 pub struct Archive {
-    /// As the user named it.
+    /// Name as the user typed it.
     pub name: String,
-    /// Its files.
+    /// Store of its files.
     pub store: Arc<dyn ObjectStore>,
     /// Its root, for DataFusion; ends with `/`.
     pub url: Url,
@@ -36,25 +36,25 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// The archive at a folder or `s3://BUCKET[/PREFIX]`.
+    /// Opens the archive at a folder or `s3://BUCKET[/PREFIX]`.
     ///
     /// # Errors
-    /// If it is no such name, is not there, or holds no archive.
+    /// If the name is wrong, or there is no archive.
     pub async fn open(dest: &str) -> Result<Self> {
         let archive = Self::at(dest)?;
         if archive.has_layout().await? {
             return Ok(archive);
         }
-        // A bucket that is not there is another error.
+        // A missing bucket is reported as such.
         archive.first().await?;
-        let text = format!("'{dest}' holds no archive; make one by `tripmeter-archive push RESULTS {dest}`");
+        let text = format!("'{dest}' holds no archive; create one with `tripmeter-archive push RESULTS {dest}`");
         Err(ArchiveError::new(exit::NO_INPUT, text))
     }
 
-    /// The same, which is made if the folder is empty or not there.
+    /// Opens an archive; creates it if the folder is empty or missing.
     ///
     /// # Errors
-    /// If it is no such name, cannot be written, or holds something else.
+    /// If the name is wrong, or the place cannot be written or holds other files.
     pub async fn open_or_make(dest: &str) -> Result<Self> {
         if !dest.contains("://") {
             let failed =
@@ -65,12 +65,12 @@ impl Archive {
         if archive.has_layout().await? {
             return Ok(archive);
         }
-        // Another push may make it now.
+        // Another push may be creating it right now.
         if let Some(first) = archive.first().await?.filter(|first| first.location != archive.path(MARKER)) {
             if archive.has_layout().await? {
                 return Ok(archive);
             }
-            let text = format!("'{dest}' is no archive, and not empty: it holds '{}'", first.location);
+            let text = format!("'{dest}' is not an archive, and not empty: it holds '{}'", first.location);
             return Err(ArchiveError::new(exit::CANNOT_CREATE, text));
         }
         let put = archive.store.put(&archive.path(MARKER), LAYOUT.into()).await;
@@ -78,15 +78,15 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Any of its files.
+    /// Any file of the archive.
     async fn first(&self) -> Result<Option<ObjectMeta>> {
         self.store.list(Some(&self.root)).try_next().await.map_err(|error| self.unreadable(error))
     }
 
-    /// Whether it has a marker.
+    /// True if the marker exists.
     ///
     /// # Errors
-    /// If it is of another layout, or cannot be read.
+    /// If its layout is another one, or it cannot be read.
     async fn has_layout(&self) -> Result<bool> {
         let found = match self.store.get(&self.path(MARKER)).await {
             Ok(found) => found.bytes().await.map_err(|error| self.unreadable(error))?,
@@ -106,7 +106,7 @@ impl Archive {
     }
 
     fn at(dest: &str) -> Result<Self> {
-        let wrong = |why: String| ArchiveError::new(exit::USAGE, format!("'{dest}' is no archive: {why}"));
+        let wrong = |why: String| ArchiveError::new(exit::USAGE, format!("'{dest}' is not an archive: {why}"));
         let name = dest.to_owned();
         if !dest.contains("://") {
             let folder = std::path::Path::new(dest).canonicalize().map_err(|error| {
@@ -124,12 +124,12 @@ impl Archive {
         Ok(Self { name, store, root, url })
     }
 
-    /// The path of a file in it.
+    /// Full path of a file in the archive.
     pub fn path(&self, relative: &str) -> Path {
         self.root.parts().chain(Path::from(relative).parts()).collect()
     }
 
-    /// The run and the push of each row of the table of runs, of one date or of all.
+    /// Run and push of each row in the table of runs, for one date or all.
     ///
     /// # Errors
     /// If the store does not list them.
@@ -144,7 +144,7 @@ impl Archive {
         Ok(names.collect())
     }
 
-    /// Every run that is whole, and its push. Of several pushes, which ended together, the first by name counts.
+    /// Complete runs, each with its push. If several pushes of a run ended together, the first by name counts.
     ///
     /// # Errors
     /// As [`Archive::pushes`].
@@ -154,7 +154,7 @@ impl Archive {
         Ok(pushes.into_iter().collect())
     }
 
-    /// All its files below a folder of it, e.g. `samples`.
+    /// Files of the archive below one of its folders, e.g. `samples`.
     ///
     /// # Errors
     /// If the store does not list them.
@@ -163,20 +163,20 @@ impl Archive {
         self.store.list(Some(&root)).try_collect().await.map_err(|error| self.unreadable(error))
     }
 
-    /// That it cannot be read.
+    /// Error while reading the archive.
     pub fn unreadable(&self, error: impl Display) -> ArchiveError {
         let (_, advice) = self.kind();
         ArchiveError::failed(format!("'{}' cannot be read{advice}", self.name), error)
     }
 
-    /// That it cannot be written.
+    /// Error while writing the archive.
     pub fn unwritable(&self, error: impl Display) -> ArchiveError {
         let what = "cannot be written, and nothing of this run is visible in it: push it again";
         let (code, advice) = self.kind();
         ArchiveError::new(code, format!("'{}' {what}{advice}: {error}", self.name))
     }
 
-    /// The exit code of an archive that cannot be written, and what to check.
+    /// Exit code of an archive that cannot be written, and advice for the message.
     fn kind(&self) -> (u8, &'static str) {
         match self.url.scheme() {
             "s3" => (exit::UNAVAILABLE, " (check the bucket, and the AWS_* variables)"),
@@ -185,11 +185,11 @@ impl Archive {
     }
 }
 
-/// A bucket; endpoint, region and keys come from the usual `AWS_*` variables.
+/// Opens a bucket; endpoint, region and keys come from the usual `AWS_*` variables.
 fn s3(bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
     let retry = RetryConfig { max_retries: MOST_RETRIES, retry_timeout: LONGEST_RETRYING, ..RetryConfig::default() };
     let builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
-    // Whoever names an endpoint without TLS means it.
+    // An endpoint that begins with http:// asks for no TLS.
     let endpoints =
         [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint].map(|key| builder.get_config_value(&key));
     let is_plain = endpoints.into_iter().flatten().any(|endpoint| endpoint.starts_with("http://"));
@@ -197,7 +197,7 @@ fn s3(bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
     Ok(Arc::new(builder.build()?))
 }
 
-/// Finds the stores of DataFusion's URLs: files, and buckets with the settings of [`s3`].
+/// Finds the store of a URL for DataFusion: files, and buckets with the settings of [`s3`].
 #[derive(Debug, Default)]
 pub struct Stores(DefaultObjectStoreRegistry);
 

@@ -18,20 +18,20 @@ use tripmeter_model::exit;
 
 /// Share of the memory that DataFusion accounts for; the rest is for decoded pages and the program itself.
 const ACCOUNTED: f64 = 0.6;
-/// How many of the largest consumers an error names.
+/// Number of largest memory consumers that an error names.
 const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).expect("it is not 0");
-/// Columns that follow from the times of a sample.
+/// Columns computed from the times of a sample.
 const LATENCIES: &str = "answered_ns - sent_ns AS rtt_ns, received_ns - sent_ns AS one_way_ns, \
      received_ns - intended_ns AS response_ns, answered_ns - intended_ns AS response_rtt_ns, \
      sent_ns - intended_ns AS lateness_ns";
 
-/// What a query may take.
+/// Memory and disk space that a query may use.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ResourceArgs {
-    /// Most memory; what needs more is spilled to disk
+    /// Memory limit; a query that needs more spills to disk
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size)]
     pub memory: usize,
-    /// Folder for what is spilled [default: that of temporary files]
+    /// Folder for spilled data [default: the folder of temporary files]
     #[arg(long, value_name = "DIR")]
     pub spill: Option<PathBuf>,
 }
@@ -39,7 +39,7 @@ pub struct ResourceArgs {
 /// Reads a size: bytes, or a number with `K`, `M` or `G`.
 ///
 /// # Errors
-/// If it is none, or below 64 MiB.
+/// If it is not a size, or below 64 MiB.
 pub fn size(text: &str) -> std::result::Result<usize, String> {
     const FEWEST: usize = 64 << 20;
     let digits = text.trim_end_matches(['K', 'M', 'G', 'k', 'm', 'g']);
@@ -48,14 +48,14 @@ pub fn size(text: &str) -> std::result::Result<usize, String> {
         "K" | "k" => 10,
         "M" | "m" => 20,
         "G" | "g" => 30,
-        _ => return Err("it is no size, such as 512M or 2G".to_owned()),
+        _ => return Err("not a size such as 512M or 2G".to_owned()),
     };
-    let number: usize = digits.parse().map_err(|_| "it is no size, such as 512M or 2G".to_owned())?;
+    let number: usize = digits.parse().map_err(|_| "not a size such as 512M or 2G".to_owned())?;
     let bytes = number.checked_shl(shift).filter(|bytes| bytes >> shift == number).ok_or("it is too large")?;
-    if bytes < FEWEST { Err("the least is 64M".to_owned()) } else { Ok(bytes) }
+    if bytes < FEWEST { Err("the minimum is 64M".to_owned()) } else { Ok(bytes) }
 }
 
-/// Stores, memory and spilled files of a process.
+/// Runtime of a process: its stores, memory limit and spill folder.
 ///
 /// # Errors
 /// If the folder for spilled files cannot be made.
@@ -72,7 +72,7 @@ pub fn runtime(resources: &ResourceArgs) -> Result<Arc<RuntimeEnv>> {
         .build_arc();
     built.map_err(|error| {
         let folder = resources.spill.clone().unwrap_or_else(std::env::temp_dir);
-        let what = format!("the folder '{}' cannot be used, name another by --spill", folder.display());
+        let what = format!("the folder '{}' cannot be used, name another with --spill", folder.display());
         ArchiveError::new(exit::CANNOT_CREATE, format!("{what}: {}", error.strip_backtrace()))
     })
 }
@@ -90,19 +90,19 @@ pub fn local(resources: &ResourceArgs) -> Result<SessionContext> {
     Ok(SessionContext::new_with_state(state))
 }
 
-/// What is common to all engines.
+/// Adds the settings common to all engines.
 pub fn config(config: SessionConfig) -> SessionConfig {
     config.with_information_schema(true).set_bool("datafusion.execution.parquet.schema_force_view_types", false)
 }
 
-/// Makes the tables `runs`, `metrics` and `samples` known, as they are now: runs that become whole later are in none.
+/// Registers the tables `runs`, `metrics` and `samples` with the runs that are complete now; later ones do not appear.
 ///
 /// # Errors
 /// If the archive cannot be read.
 pub async fn register(context: &SessionContext, archive: &Archive) -> Result<()> {
     context.sql("CREATE SCHEMA files").await?.collect().await?;
-    // Pushes are parts of paths, so a filter by them costs nothing for each row. For each file DataFusion makes it anew, and
-    // of IN with 1000 literals that took 1.3 ms.
+    // Pushes are parts of paths, so a filter by them costs nothing per row. DataFusion rebuilds the filter for each
+    // file, which took 1.3 ms for IN with 1000 literals.
     let whole: String = archive.whole(None).await?.values().map(|push| format!("{push},")).collect();
     let filter = format!("contains({}, ',' || {PUSH} || ',')", literal(&format!(",{whole}")));
     for table in Table::ALL {
@@ -119,7 +119,7 @@ pub async fn register(context: &SessionContext, archive: &Archive) -> Result<()>
     Ok(())
 }
 
-/// A text in SQL.
+/// SQL literal of a text.
 pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(literal("it's"), "'it''s'");
     }
 
-    /// A row for each table, of any values; a message that was received before it was sent, by two clocks.
+    /// Row for a table, with arbitrary values: its message was received before it was sent, as two clocks may show.
     fn row(table: Table) -> RecordBatch {
         let column = |field: &Arc<Field>| -> ArrayRef {
             match field.data_type() {
@@ -186,7 +186,7 @@ mod tests {
         context
     }
 
-    /// Rows of runs, metrics and samples.
+    /// Row counts of runs, metrics and samples.
     async fn rows(context: &SessionContext) -> [usize; 3] {
         let mut counts = [0; 3];
         for (count, table) in counts.iter_mut().zip(Table::ALL) {
@@ -206,13 +206,13 @@ mod tests {
         let before = tables_of(&archive).await;
         let latency = before.sql("SELECT one_way_ns FROM samples").await.unwrap().collect().await.unwrap();
         assert_eq!(latency[0].column(0).as_primitive::<Int64Type>().values(), &[-5]);
-        // It ends, and another one begins and ends.
+        // The push ends, and another one begins and ends.
         write(&archive, "b", "2", "lab", &[Table::Metrics, Table::Runs]).await;
         write(&archive, "c", "3", "lab", &Table::ALL).await;
         assert_eq!(rows(&before).await, [1, 1, 1]);
         let after = tables_of(&archive).await;
         assert_eq!(rows(&after).await, [3, 3, 3]);
-        // Two pushes of one run, for other machines, that both ended.
+        // Two finished pushes of one run, under different machine names.
         write(&archive, "c", "0", "lab2", &Table::ALL).await;
         assert_eq!(rows(&after).await, [3, 3, 3]);
         assert_eq!(rows(&tables_of(&archive).await).await, [3, 3, 3]);

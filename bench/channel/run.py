@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Shows that pattern `publish` is not limited by our own threads: 1, 10, 100 and 1000 topics at 1 kHz in total.
 
-For each transport and number of topics one row: the rate that was offered and kept on each topic, how late messages were
-sent, and what both processes needed. Exit code 1 if a rate was missed or a message lost.
+Prints one row per transport and number of topics: the rate offered and achieved on each topic, how late messages were
+sent, and the CPU use of both processes. Exit code 1 if a rate was missed or a message lost.
 
 The table in docs/method.md is `bench/channel/run.py | tee docs/results/channel.md`.
 """
@@ -20,7 +20,7 @@ TOPICS = [1, 10, 100, 1000]
 
 
 def measure(arguments, transport, topics):
-    """The one trial of a run."""
+    """Runs Tripmeter once; returns its trial."""
     rate = TOTAL_HZ / topics
     with tempfile.TemporaryDirectory() as folder:
         command = [arguments.tripmeter, "publish", "-q", "--json", "--no-floor", transport]

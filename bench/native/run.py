@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compares Tripmeter with each system's own measuring tool, or a minimal loop on its interface, run in turns.
 
-Standard library only. A table goes to stdout as Markdown, progress to stderr, everything measured to --output. Each
-file of references/ is one system; a new one there is found by itself (see references/common.py).
+Standard library only. A table goes to stdout as Markdown, progress to stderr, all measurements to --output. Each file
+of references/ is one system; new files are found automatically (see references/common.py).
 
-  bench/native/run.py                          all systems whose plugin and tool are there
+  bench/native/run.py                          all systems whose plugin and tool are installed
   bench/native/run.py --systems cyclonedds --rounds 5 --payloads 1k 64k
   bench/native/run.py --table docs/results/native.json
 
@@ -41,15 +41,15 @@ def references(names):
     return {name: importlib.import_module(f"references.{name}") for name in found if not names or name in names}
 
 
-# By these glibc's malloc keeps what is freed, instead of giving it back to the system and faulting it in again (see
-# mallopt(3)). Only then does a large message cost the same in programs that free in different orders.
+# With these, glibc's malloc keeps freed memory instead of returning it to the system and faulting it in again
+# (mallopt(3)). Otherwise large messages cost different times in programs that free in different orders.
 KEEPING = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
 SIDES = ("native_ns", "tripmeter_ns", "native_kept_ns", "tripmeter_kept_ns")
 
 
 @contextlib.contextmanager
 def environment(values):
-    """Programs started within have these environment variables."""
+    """Context in which started programs get these environment variables."""
     os.environ.update(values)
     try:
         yield
@@ -59,7 +59,7 @@ def environment(values):
 
 
 def confined_halves(options, arguments, scratch):
-    """Leader and follower by hand, each with all its threads on one CPU. Returns the leader's output."""
+    """Starts leader and follower, each with all its threads on one CPU. Returns the leader's output."""
     separate = {**os.environ, "TMPDIR": scratch}
     follower = subprocess.Popen(["taskset", "-c", str(options.follower_cpu), str(options.tripmeter), "follow"],
                                 env=separate, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -97,7 +97,7 @@ def run_tripmeter(options, cell, payload_bytes):
 
 
 def measure_pair(options, module, cell, rng):
-    """The reference and Tripmeter, and both with memory kept, in random order."""
+    """Runs the reference and Tripmeter, each also with freed memory kept, in random order."""
     record = {**cell, "error": None}
     try:
         for side in rng.sample(SIDES, len(SIDES)):
@@ -117,7 +117,7 @@ def is_chosen(options, cell):
 
 @contextlib.contextmanager
 def surroundings(options, modules):
-    """What the references need around all runs, such as a daemon."""
+    """Context for all runs with what the references need, such as a daemon."""
     with contextlib.ExitStack() as stack:
         for module in modules.values():
             if hasattr(module, "surroundings"):
@@ -126,7 +126,7 @@ def surroundings(options, modules):
 
 
 def measure(options, modules, rng):
-    """Per round every cell once, in random order. Returns the records, and how many were planned."""
+    """Measures every cell once per round, in random order. Returns the records, and how many were planned."""
     cells = [{**cell, "system": name, "payload_bytes": payload} for name, module in modules.items()
              for cell in module.CELLS for payload in options.payloads if is_chosen(options, cell)]
     records, total = [], options.rounds * len(cells)
@@ -142,7 +142,7 @@ def measure(options, modules, rng):
 
 
 def ratio_of(pairs, kind):
-    """Tripmeter over the reference, pair by pair."""
+    """Ratio of Tripmeter to the reference over the pairs: median, least and greatest."""
     ratios = [pair[f"tripmeter_{kind}"] / pair[f"native_{kind}"] for pair in pairs]
     return {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
 
@@ -189,13 +189,13 @@ def print_table(document):
 
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--systems", nargs="+", help="default: all whose plugin and tool are there")
+    parser.add_argument("--systems", nargs="+", help="default: all whose plugin and tool are installed")
     parser.add_argument("--transports", nargs="+", help="of these systems; default: all")
     parser.add_argument("--waits", nargs="+", help="of these transports; default: all")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--samples", type=int, default=20000)
     parser.add_argument("--warmup", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of a tool that counts time instead of samples")
+    parser.add_argument("--seconds", type=float, default=3.0, help="for a tool that counts time instead of samples")
     parser.add_argument("--payloads", nargs="+", type=parse_payload, default=[1 << 10, 64 << 10, 1 << 20])
     parser.add_argument("--leader-cpu", type=int, default=0)
     parser.add_argument("--follower-cpu", type=int, default=1)

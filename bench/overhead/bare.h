@@ -1,5 +1,5 @@
 /*
- * What the bare ping-pong loops share: options, clock, pinning, the hand-over probe and the result line.
+ * Shared code of the bare ping-pong loops: options, clock, pinning, the core-to-core probe and the result line.
  *
  * A program defines SYSTEM_NAME and CAN_BLOCK, includes this file, and defines `struct tie` and the four functions
  * declared below. bare_main() forks the follower, pins both processes and runs the two loops once, with a probe before
@@ -28,7 +28,7 @@
 #define CACHE_LINE 64
 #define PROBE_TRIPS 4000
 #define PROBE_WARM_UP 400
-/* A packet of uds and mq begins with 16 bytes, a message with another 16. */
+/* Headers of 16 bytes each: of a packet (uds and mq), and of a message. */
 #define PACKET_HEADER 16
 #define SMALLEST_PAYLOAD 16
 
@@ -55,7 +55,7 @@ struct line {
     uint8_t rest[CACHE_LINE - sizeof(uint64_t)];
 } __attribute__((aligned(CACHE_LINE)));
 
-/* The lines of the probe, which leader and follower share from before the fork. */
+/* Cache lines of the probe, mapped before the fork so that leader and follower share them. */
 struct probe {
     struct line ball;
     struct line ready;
@@ -151,7 +151,8 @@ static int by_value(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The ball is odd on the leader's way out and even on its way back. Returns the median round trip in ticks. */
+/* Bounces a value between the processes: odd on its way out, even on its way back. Returns the median round trip in
+ * ticks. */
 static uint64_t probe_lead(struct probe *probe)
 {
     static uint64_t trips[PROBE_TRIPS];
@@ -178,7 +179,7 @@ static void probe_follow(struct probe *probe)
         }
         __atomic_store_n(&probe->ball.value, 2 * i + 2, __ATOMIC_RELEASE);
     }
-    /* The leader takes the ball away before the next probe begins. */
+    /* The leader resets the ball to 0 before the next probe begins. */
     while (__atomic_load_n(&probe->ball.value, __ATOMIC_ACQUIRE) != 0) {
     }
 }
@@ -232,8 +233,8 @@ static struct options options_parse(int count, char **words)
     return options;
 }
 
-/* The median of `sorted`, placed within its step of the clock: between the middles of the gaps to its neighbours, by
- * the share of samples below. Else a clock that counts in steps of 10 ns would make 5 % of nothing. */
+/* Median of `sorted`, interpolated within its step of the clock: between the middles of the gaps to the neighbouring
+ * values, by the share of samples below. Otherwise a clock with steps of 10 ns would show false differences of 5 %. */
 static double median_within_step(const uint64_t *sorted, uint64_t count)
 {
     uint64_t value = sorted[count / 2], first = count / 2, last = count / 2;
@@ -263,7 +264,7 @@ static void print_result(const struct options *options, uint64_t *samples, doubl
 #undef NS
 }
 
-/* Locks what there is by now, as Tripmeter does. With MCL_FUTURE, a user with a limit of locked memory could map nothing
+/* Locks all memory mapped so far, as Tripmeter does. With MCL_FUTURE, a user with a limit on locked memory could map no
  * more. */
 static void lock_memory(void)
 {
@@ -284,7 +285,7 @@ static void run_follower(struct tie *tie, const struct options *options, struct 
     probe_follow(probe);
 }
 
-/* Sleeps, so that a follower on the same CPU gets there too. */
+/* Waits with sleeps, so that a follower on the same CPU can run. */
 static void await_follower(struct probe *probe)
 {
     while (__atomic_load_n(&probe->ready.value, __ATOMIC_ACQUIRE) == 0)

@@ -36,7 +36,7 @@ static void tie_join(struct tie *tie, const struct options *options, int is_lead
     iox::log::LogManager::GetLogManager().SetDefaultLogLevel(iox::log::LogLevel::kError,
                                                              iox::log::LogLevelOutput::kHideLogLevel);
     iox::runtime::PoshRuntime::initRuntime(iox::RuntimeName_t(iox::cxx::TruncateToCapacity, process.c_str()));
-    // Static and made after the runtime, so that they are gone before it at exit.
+    // Static and created after the runtime, so that they are destroyed before it at exit.
     static iox::popo::UntypedPublisher publisher({id("bare"), tie->run, id(mine)});
     iox::popo::SubscriberOptions settings;
     settings.queueCapacity = 16;

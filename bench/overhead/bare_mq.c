@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <mqueue.h>
 
-/* msgsize_max and msg_max as the kernel has them by default. */
+/* The kernel's defaults of msgsize_max and msg_max. */
 #define PACKET_MOST 8192u
 #define QUEUE_DEPTH 10
 
@@ -16,7 +16,7 @@ struct queue {
     mqd_t in;
 };
 
-/* Unlinked at once: the follower inherits the descriptors, and nothing is left behind. */
+/* Unlinks the queues at once, so that nothing is left behind; the follower inherits the descriptors. */
 static void queue_prepare(struct queue *queue, const struct options *options)
 {
     struct mq_attr attributes = {.mq_maxmsg = QUEUE_DEPTH, .mq_msgsize = PACKET_MOST};

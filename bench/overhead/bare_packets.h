@@ -2,8 +2,9 @@
  * The loops of the two systems that carry packets: uds and mq. A program defines `struct queue`, PACKET_MOST,
  * packet_send(), packet_receive(), queue_prepare() and queue_join(), and includes this file.
  *
- * Every packet begins with 16 bytes of packet header. No byte is copied to make room for it: behind the first packet it
- * is written over bytes already sent, and at the receiver the bytes that it lands on are put back.
+ * Every packet begins with a header of 16 bytes, without copying the message to make room for it. From the second
+ * packet on, the sender writes the header over bytes already sent; the receiver restores the bytes that the header
+ * overwrites.
  */
 #ifndef BARE_PACKETS_H
 #define BARE_PACKETS_H

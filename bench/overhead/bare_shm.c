@@ -1,9 +1,9 @@
 /*
  * Ping-pong through a shared segment, without a copy. Poll: spin on the next chunk's turn; block: futex on it.
  *
- * Per direction a ring of distinct chunks. The word that hands a chunk over shares its cache line with the first bytes
- * of the message, so that one line crosses per hop. Chunks return through a counter, which the sender reads only when
- * its own copy of it says that the ring is full.
+ * Each direction is a ring of distinct chunks. The word that hands a chunk over shares its cache line with the first
+ * bytes of the message, so that one line crosses per hop. Chunks return through a counter, which the sender reads only
+ * when its own copy of the counter says that the ring is full.
  */
 #define SYSTEM_NAME "shm"
 #define CAN_BLOCK 1
@@ -13,13 +13,13 @@
 #include <sys/syscall.h>
 
 #define CHUNKS 16u
-/* Two messages may be held at the receiver and released in either order. */
+/* One chunk fewer than the ring has: the receiver may hold two messages and release them in either order. */
 #define IN_FLIGHT (CHUNKS - 1)
-/* Keeps the first lines of all chunks out of one set of the first-level cache. */
+/* Offset that keeps the first lines of the chunks from sharing one set of the first-level cache. */
 #define STAGGER 64u
 
 struct chunk {
-    uint32_t turn; /* number of the message in it, counted from 1, truncated */
+    uint32_t turn; /* sequence number of its message, from 1, truncated to 32 bits */
     uint32_t length;
     uint64_t rest;
     uint8_t message[];
@@ -28,7 +28,7 @@ struct chunk {
 struct ring {
     uint8_t *chunks;
     struct line *released;
-    uint64_t next;            /* of the process that uses this end */
+    uint64_t next;            /* private to the process that uses this end */
     uint64_t known_released;
 };
 

@@ -5,7 +5,7 @@
 
 #include <sys/socket.h>
 
-/* What one datagram carries with the kernel's default send buffer of 212,992 bytes, packet header included. */
+/* Largest datagram with the kernel's default send buffer of 212,992 bytes, packet header included. */
 #define PACKET_MOST 212960u
 
 struct queue {

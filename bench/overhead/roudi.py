@@ -1,4 +1,4 @@
-"""RouDi, the daemon of iceoryx, for the time of a benchmark."""
+"""Runs RouDi, the daemon of iceoryx, for the duration of a benchmark."""
 
 import shutil
 import socket
@@ -15,7 +15,7 @@ CHUNKS = 64
 
 
 def is_running():
-    """True if a RouDi takes messages."""
+    """True if a RouDi accepts messages."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
         try:
             client.connect(SOCKET)
@@ -33,7 +33,7 @@ def configuration(payload_bytes):
 
 
 class RouDi:
-    """Uses the RouDi that runs; where none does, starts one, and stops that one at the end."""
+    """Uses a running RouDi; if there is none, starts one and stops it at the end."""
 
     def __init__(self, payload_bytes):
         self.payload_bytes = payload_bytes
@@ -48,7 +48,7 @@ class RouDi:
         self.scratch.cleanup()
 
     def ensure(self):
-        """Called before every run that needs it: a RouDi that someone else started may go at any time."""
+        """Starts RouDi if needed. Called before every run: a RouDi that someone else started may end at any time."""
         if is_running():
             return
         if shutil.which("iox-roudi") is None:

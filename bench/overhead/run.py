@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares Tripmeter with bare ping-pong loops (default), or checks how flat `shm` is over payloads (--flatness).
 
-Standard library only. Tables go to stdout as Markdown, progress to stderr, everything measured to --output.
-Exit code: 0 all aims met, 1 some not met, 69 something is missing, 75 some runs failed, 130 interrupted.
+Standard library only. Tables go to stdout as Markdown, progress to stderr, all measurements to --output.
+Exit code: 0 all targets met, 1 some not met, 69 something is missing, 75 some runs failed, 130 interrupted.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def payload_name(payload_bytes):
 
 
 def median_within_step(samples):
-    """Median, placed within its step of the clock as the bare loops do it (see bare.h)."""
+    """Median, interpolated within its step of the clock as in bare.h."""
     samples = sorted(samples)
     count = len(samples)
     value = samples[count // 2]
@@ -81,7 +81,6 @@ def call(command):
 
 
 def run_bare(options, cell):
-    """One run of a bare loop."""
     system, wait, payload_bytes = cell
     if system in NEEDS_ROUDI:
         options.roudi.ensure()
@@ -123,7 +122,7 @@ def figures_of(options, cell, samples):
 
 
 def run_tripmeter(options, system, wait, payloads):
-    """One run of Tripmeter, one pair of processes over all payloads: a list of figures, in their order."""
+    """Runs Tripmeter once, with one pair of processes over all payloads; returns figures in their order."""
     if system in NEEDS_ROUDI:
         options.roudi.ensure()
     with tempfile.TemporaryDirectory(prefix="tripmeter-overhead-") as scratch:
@@ -161,7 +160,7 @@ class Progress:
 
 
 def measure(options, runs, cells, rng):
-    """Every cell once per round, in random order, as several pairs of runs, each pair in random order."""
+    """Measures every cell once per round, in random order: several pairs of runs, each pair in random order."""
     progress = Progress(options.rounds * len(cells) * options.repeats * len(runs))
     records = []
     try:
@@ -188,7 +187,7 @@ def measure_pair(runs, cell, rng, progress):
 
 
 def mark_pairs(records, names):
-    """Sets `mode_changed` of pairs whose core-to-core probes are not alike."""
+    """Sets `mode_changed` of pairs whose core-to-core probes differ."""
     for record in records:
         if record["error"] is None:
             probes = [probe for name in names for probe in record[name]["core_to_core_ns"]]
@@ -196,7 +195,7 @@ def mark_pairs(records, names):
 
 
 def mark_cells(records):
-    """Sets `mode_changed` of cells with a core-to-core probe far from the median of all, and returns that."""
+    """Sets `mode_changed` of cells with a core-to-core probe far from the median of all; returns the median."""
     good = [record for record in records if record["error"] is None]
     probes = [probe for record in good for probe in record["tripmeter"]["core_to_core_ns"]]
     centre = statistics.median(probes) if probes else 0.0
@@ -207,7 +206,7 @@ def mark_cells(records):
 
 
 def of_cell(records, cell):
-    """Records of the cell: kept, number left out for their mode, number failed."""
+    """Kept records of the cell, number left out because of a changed probe, number failed."""
     own = [r for r in records if (r["system"], r["wait"], r["payload_bytes"]) == cell]
     kept = [r for r in own if r["error"] is None and not r["mode_changed"]]
     failed = sum(r["error"] is not None for r in own)
@@ -261,7 +260,7 @@ def print_pairs(rows, other):
 
 
 def relative_to_sweep(records):
-    """Sets `relative` of kept records: the median over that of the kept cells of the same sweep."""
+    """Sets `relative` of kept records: their median divided by the median of the kept cells of the same sweep."""
     sweeps = {}
     for record in records:
         if record["error"] is None and not record["mode_changed"]:
@@ -273,7 +272,7 @@ def relative_to_sweep(records):
 
 
 def spread_percent(values):
-    """How far the largest lies above the smallest; None if one is missing."""
+    """Percentage by which the largest value exceeds the smallest; None if a value is missing."""
     return None if None in values else 100 * (max(values) / min(values) - 1)
 
 
@@ -330,7 +329,6 @@ def print_flatness(table, verdict):
 
 
 def to_json(document):
-    """JSON with one line per record."""
     head = json.dumps({**document, "records": []}, indent=1)
     lines = ",\n  ".join(json.dumps(record) for record in document["records"])
     return head.replace('"records": []', f'"records": [\n  {lines}\n ]')
@@ -361,7 +359,7 @@ def build_loops():
 
 
 def overhead(options, rng):
-    """The comparison with the bare loops."""
+    """Compares Tripmeter with the bare loops; returns the exit code."""
     build_loops()
     systems = [system for system in options.systems if (HERE / "build" / f"bare_{system}").exists()]
     for system in sorted(set(options.systems) - set(systems)):
@@ -413,7 +411,7 @@ def measure_sweeps(options, rng, payloads):
 
 
 def flatness(options, rng):
-    """`shm` against the other zero-copy systems over payloads, through Tripmeter only."""
+    """Compares `shm` with the other zero-copy systems over payloads, through Tripmeter only; returns the exit code."""
     payloads = [1 << power for power in range(10, 23)]
     with RouDi(max(payloads)) as options.roudi:
         records = measure_sweeps(options, rng, payloads)
@@ -431,7 +429,7 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--flatness", action="store_true", help="shm, iceoryx, iceoryx2 from 1 kB to 4 MB instead")
     parser.add_argument("--control", action="store_true",
-                        help="the bare loops in Tripmeter's place: shows what the noise of the machine makes of 1.000")
+                        help="compare the bare loops with themselves: the machine's noise around a ratio of 1.000")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--repeats", type=int, default=5,
                         help="pairs per cell and round, or with --flatness sweeps per system and round (default 5)")

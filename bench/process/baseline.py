@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Summaries by pandas and numpy: baseline.py RAW... writes `baseline_RAW` beside each file.
 
-The formulas of eProsima's latency_process_results.py, but vectorised: no loop over samples, columns that are not needed are
-not read, and all percentiles of a payload come from one partition. Prints the seconds from after the imports to the end.
+The formulas of eProsima's latency_process_results.py, but vectorised: no loop over samples, unused columns are not
+read, and all percentiles of a payload come from one partition. Prints the seconds of the work, without the imports.
 """
 
 import sys
@@ -17,7 +17,6 @@ PAYLOAD, LATENCY = "Payload [Bytes]", "Latency [us]"
 
 
 def row(payload, samples):
-    """The summary of one payload."""
     jitter = np.abs(np.diff(samples))
     median, p90, p99, p9999 = np.percentile(samples, [50, 90, 99, 99.99])
     figures = (samples.max(), samples.min(), samples.mean(), median, samples.std(), jitter.mean(), jitter.max(), p90, p99,
@@ -26,7 +25,6 @@ def row(payload, samples):
 
 
 def process(raw):
-    """Writes the summary of one file."""
     table = pandas.read_csv(raw, usecols=[PAYLOAD, LATENCY])
     payloads, latencies = table[PAYLOAD].to_numpy(), table[LATENCY].to_numpy()
     rows = [row(payload, latencies[payloads == payload]) for payload in pandas.unique(payloads)]

@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 
 HEADER = "Sample,Payload [Bytes],Latency [us]\n"
-# Three decimals, as tripmeter writes; six significant digits, as a C++ stream writes, and so LatencyTest.
+# Tripmeter writes three decimals; LatencyTest, through a C++ stream, six significant digits.
 FORMATS = {"ours": "%.3f", "latencytest": "%g"}
 
 
 def latencies_us(random, payload_bytes, samples):
-    """Samples of one payload."""
     base = 5 + payload_bytes / 4096
     values = base * random.lognormal(0, 0.08, samples)
     values += np.where(random.random(samples) < 0.1, 0.4 * base, 0)
@@ -40,7 +39,7 @@ def write(file, seed, payloads, samples, number):
 
 
 def generate(folder, files, payloads, samples, numbers):
-    """The files, which are written if they are not there."""
+    """Paths of the files; writes those that do not exist."""
     folder.mkdir(parents=True, exist_ok=True)
     made = []
     for seed in range(files):

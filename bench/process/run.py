@@ -26,9 +26,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-# Name, files, and the aim: how many times faster as a whole process.
+# Name, number of files, and the target: how many times faster tripmeter must be as a whole process.
 CASES = {"one": ("one file", 1, 20), "ten": ("experiment of ten files", 10, 15)}
-# Times of the baseline that are compared with tripmeter's whole process; the aims are for the first.
+# Times of the baseline that are compared with tripmeter's whole process; the targets apply to the first.
 TIMES = ("wall_s", "inside_s")
 
 
@@ -46,7 +46,6 @@ def timed(command):
 
 
 def run_tripmeter(options, files):
-    """One run of ours."""
     if len(files) == 1:
         places = ["-c", files[0], "-o", files[0].with_name(files[0].stem + "_summary.csv")]
     else:
@@ -64,7 +63,7 @@ SIDES = {"tripmeter": run_tripmeter, "baseline": run_baseline}
 
 
 def check_same(files):
-    """Both made the same summaries."""
+    """Exits if the summaries of both differ."""
     for file in files:
         ours = file.with_name(file.stem + "_summary.csv").read_bytes()
         if ours != file.with_name(f"baseline_{file.name}").read_bytes():
@@ -88,7 +87,7 @@ def measure(options, shuffle, files):
 
 
 def generate(options, folder, files):
-    """Makes the files, in a process of its own: what a parent has in memory would count as a child's peak."""
+    """Makes the files in a separate process: the memory of a parent would count as a child's peak."""
     command = [sys.executable, HERE / "generate.py", folder, "--files", files, "--payloads", options.payloads,
                "--samples", options.samples, "--numbers", options.numbers]
     made = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -96,12 +95,11 @@ def generate(options, folder, files):
 
 
 def ratios(rounds, key):
-    """How many times longer the baseline took, round by round, sorted."""
+    """Sorted ratios of the baseline's time to tripmeter's, one per round."""
     return sorted(entry["baseline"][key] / entry["tripmeter"]["wall_s"] for entry in rounds)
 
 
 def print_table(document):
-    """The document as Markdown."""
     print("| | pandas, numpy | tripmeter | times faster, whole process | without interpreter start | peak memory | aim |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for case, rounds in document["rounds"].items():
@@ -122,7 +120,7 @@ def print_table(document):
 
 
 def met(document):
-    """Prints the median ratio of whole processes against its aim; whether all reach it."""
+    """Prints the median ratios of whole processes and their targets; true if all are reached."""
     is_met = True
     for case, rounds in document["rounds"].items():
         name, _, aim = CASES[case]
@@ -147,7 +145,7 @@ def arguments():
     parser.add_argument("--payloads", type=int, default=11)
     parser.add_argument("--samples", type=int, default=100_000, help="per payload")
     parser.add_argument("--numbers", choices=["ours", "latencytest"], default="ours")
-    parser.add_argument("--seed", type=int, default=1, help="of the order")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random order")
     parser.add_argument("--output", type=Path, help="file for everything measured, as JSON")
     return parser.parse_args()
 

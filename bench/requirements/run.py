@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes runs as `tripmeter eprosima determine-requirements` reads them, and times it on them.
+"""Makes runs as input for `tripmeter eprosima determine-requirements`, and times the command on them.
 
     bench/requirements/run.py --tripmeter target/release/tripmeter
 
@@ -32,12 +32,12 @@ SUB_EXPERIMENTS = [
     ]
 ]
 PAYLOADS = [1 << exponent for exponent in range(4, 15)]
-# Each file has its own order and scale of these, so that no two are the same and making them takes no longer than needed.
+# Each file has its own order and scale of these values: no two files are equal, and making them is fast.
 SHAPES = [random.Random(7).lognormvariate(0, 0.3) for _ in range(100_003)]
 
 
 def make_file(file, seed, samples):
-    """Writes one file of samples, whole or not at all."""
+    """Writes one file of samples atomically."""
     rng = random.Random(seed)
     rows = ["Sample,Payload [Bytes],Latency [us]\n"]
     number = 0
@@ -53,7 +53,6 @@ def make_file(file, seed, samples):
 
 
 def make_run(job):
-    """Writes one run."""
     folder, run, samples = job
     folder.mkdir(parents=True, exist_ok=True)
     for index, name in enumerate(SUB_EXPERIMENTS):
@@ -96,7 +95,7 @@ def main():
     parser.add_argument("--runs", type=int, default=200, help="default 200")
     parser.add_argument("--samples", type=int, default=1000, help="of each payload; default 1000")
     parser.add_argument("--repeats", type=int, default=3, help="of the measurement; default 3")
-    parser.add_argument("--keep", type=Path, help="a folder for the runs")
+    parser.add_argument("--keep", type=Path, help="folder in which the runs are made and kept")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = args.keep or Path(scratch)

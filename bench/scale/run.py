@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures how time and memory grow with the size of an experiment, and draws it.
+"""Measures and plots how time and memory grow with the size of an experiment.
 
     python3 bench/scale/run.py --tripmeter target/release/tripmeter --trips 1e9 --subs 10000 --experiments 1000 \\
         --output docs/results/scale.json
@@ -12,13 +12,13 @@ Sizes grow by ten up to the ones given. Three things are measured:
   trips        round trips of one payload over shm with `--raw none`: `ping`
   subs         sub-experiments of one plan, 10 round trips each: `run`, and then `show` of the results
   experiments  results folders, copies of one: `history`
-Points that the output file has already are not measured again, unless --again asks for it: an interrupted command goes on.
-Time is that of the whole command, with about 1 ms of the shell that starts it. Memory is the most that the command, and the
-largest of its workers, had at a time. What the kernel says at the end (wait4) is of the largest of all; of the others it is
-VmHWM, looked at every 20 ms by a thread.
+Points that are already in the output file are measured again only with --again: an interrupted command can continue.
+Time is that of the whole command, including about 1 ms of the shell that starts it. Memory is the peak of the command,
+and of its largest worker. The kernel reports the peak of the largest process at the end (wait4); for the others, a
+thread reads VmHWM every 20 ms.
 
---long SECONDS repeats a million round trips with samples for so long (`ping --for`), keeps samples of three rounds, is killed
-(kill -9) at half the time and resumed, and is looked at all the time: `show`, memory, files.
+--long SECONDS repeats rounds of a million round trips for that time (`ping --for`), and keeps samples of three rounds.
+The run is killed (kill -9) at half the time and resumed. Meanwhile `show`, memory and files are measured repeatedly.
 
 The plot needs bench/scale/requirements.txt. Exit code: 0 measured, 2 wrong usage, 70 a run failed.
 """
@@ -37,10 +37,10 @@ import threading
 import time
 from pathlib import Path
 
-# Between two looks at the memory of all processes.
+# Seconds between two readings of the memory of all processes.
 LOOK_S = 0.02
 FIRST = {"trips": 100_000, "subs": 10, "experiments": 10}
-# Of prctl(2).
+# Source: prctl(2)
 PR_SET_CHILD_SUBREAPER = 36
 KINDS = ["trips", "subs", "experiments"]
 LABELS = {
@@ -67,21 +67,21 @@ def peak_kb(pid):
 
 
 def adopt_orphans():
-    """Makes this process the parent of what its shells leave."""
+    """Makes this process the parent of orphaned processes of its shells."""
     if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         sys.exit("bench/scale: prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
 def started(command, errors):
-    """The process id of a command. A shell starts it and ends: the kernel counts the memory of whoever forked a command as
-    its own, and a shell has less than any of them."""
+    """Starts a command through a shell that ends; returns the command's process ID. The kernel counts the memory of the
+    forking process as the command's own, and a shell has less than any command."""
     words = ["sh", "-c", '"$@" >/dev/null & echo $!', "sh", *map(str, command)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors) as shell:
         return int(shell.stdout.readline())
 
 
 class Looks:
-    """The most kB that a process, and the largest of its workers, had while somebody looked."""
+    """Peak memory in kB of a process and of its largest worker, read by a thread until `end`."""
 
     def __init__(self, pid):
         self.pid, self.own, self.workers, self.is_over = pid, 0, 0, threading.Event()
@@ -99,7 +99,7 @@ class Looks:
 
 
 def measured(command, has_workers=False):
-    """Runs a command; returns its seconds, and the most kB of itself and of a child."""
+    """Runs a command; returns its seconds, and the peak memory in kB of itself and of its largest child."""
     with tempfile.TemporaryFile() as errors:
         begin = time.monotonic()
         pid = started(command, errors)
@@ -160,7 +160,7 @@ def experiments(options, folder, count):
 
 
 def bytes_of(folder):
-    """Bytes of all files in a folder, and of the files of samples; and the number of the latter."""
+    """Bytes of all files in a folder, bytes of its sample files, and their number."""
     whole, samples, files = 0, 0, 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -175,7 +175,7 @@ def bytes_of(folder):
 
 
 def finished(results):
-    """Lines of finished payloads, as they are."""
+    """Complete lines of trials.jsonl, one per finished payload."""
     try:
         lines = (results / "trials.jsonl").read_text().split("\n")[:-1]
     except OSError:
@@ -184,7 +184,7 @@ def finished(results):
 
 
 def memory_kb(pid):
-    """What a process has now."""
+    """Current memory of a process in kB."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -193,13 +193,13 @@ def memory_kb(pid):
 
 
 def long_run(options, folder):
-    """A run that is repeated for some time, killed at half of it and resumed; looked at all the time."""
+    """Repeats a run for some time, kills it at half of it, resumes it, and measures it all the time."""
     results, begin, looks = folder / "results", time.monotonic(), []
     asked = ["ping", "shm", "--payloads", "64", "-n", "1000000", "--no-floor", "--attempts", "1", "--no-spin"]
     asked += ["--for", f"{options.long}s", "--keep-samples", "3"]
     with (folder / "progress").open("w+b") as said:
         def watch(pid, until):
-            """Looks at it until it ends, or that time; returns its exit code, if it has ended."""
+            """Measures the process until it ends, or until that time; returns its exit code if it has ended."""
             while time.monotonic() - begin < until:
                 ended, status, _ = os.wait4(pid, os.WNOHANG)
                 if ended:
@@ -209,7 +209,7 @@ def long_run(options, folder):
                     continue
                 own, worker = memory_kb(pid), max([0, *map(peak_kb, children(pid))])
                 if not worker:
-                    # Between two rounds, or at the end.
+                    # No worker runs between two rounds, and at the end.
                     continue
                 show = measured([options.tripmeter, "show", results])
                 at = round(time.monotonic() - begin, 1)
@@ -225,7 +225,7 @@ def long_run(options, folder):
         killed_at = round(time.monotonic() - begin, 1)
         os.waitpid(pid, 0)
         before = finished(results)
-        # Its workers end by themselves.
+        # Waits for its workers, which end by themselves.
         while True:
             try:
                 os.waitpid(-1, 0)
@@ -237,7 +237,7 @@ def long_run(options, folder):
         estimates = [line for line in said.read().decode(errors="replace").splitlines() if line.endswith(" left")]
     whole = finished(results)
     if not looks:
-        sys.exit("bench/scale: no look at the long run found a worker; measure for longer (--long)")
+        sys.exit("bench/scale: no worker was found during the long run; measure for longer (--long)")
     if code != 0 or whole[: len(before)] != before:
         sys.exit(f"bench/scale: exit code {code} of the resumed run, or finished rounds have changed")
     samples = sum(json.loads(line)["samples"] for line in whole)
@@ -251,7 +251,7 @@ def measure(options):
     """Measures what is not in the output yet, and writes it after each point."""
     adopt_orphans()
     version = subprocess.run([options.tripmeter, "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    # What the machine is.
+    # Points of another version or machine are discarded.
     made = {"version": version, "machine": {"kernel": platform.release(), "cpus": os.cpu_count()}, "points": []}
     if options.output.exists():
         before = json.loads(options.output.read_text())
@@ -285,7 +285,7 @@ def measure(options):
 
 
 def is_seen(kb):
-    """False for what ended before it was looked at, in points of an earlier version of this file."""
+    """False if the process ended before its memory was read, as in points of an earlier version of this file."""
     return kb > 1000
 
 
@@ -304,7 +304,7 @@ def table(made):
 
 
 def long_table(made):
-    """The long run, at six times of it."""
+    """Prints the table of the long run, at six points in time."""
     found = made["long"]
     looks = found["looks"]
     if not looks:
@@ -329,11 +329,11 @@ def long_table(made):
 
 
 def plot(made, file):
-    """Seconds, and memory, over size, all axes logarithmic."""
+    """Plots seconds and memory over size, on logarithmic axes."""
     import matplotlib
 
     matplotlib.use("svg")
-    # The same figures give the same file.
+    # Reproducible output.
     matplotlib.rcParams["svg.hashsalt"] = "tripmeter"
     from matplotlib import pyplot
 

@@ -1,5 +1,5 @@
 /*
- * What plugins around another one share: finding the true plugin. Their file is called tripmeter_SYSTEM.so, or
+ * Shared code of plugins that wrap another one: finding the true plugin. Their file is called tripmeter_SYSTEM.so, or
  * tripmeter_SYSTEM-N.so; the true plugin is true/tripmeter_SYSTEM.so beside it.
  */
 #ifndef AROUND_H
@@ -10,7 +10,7 @@
 static const tm_transport *truth;
 static char plugin[64]; /* SYSTEM, or SYSTEM-N */
 
-/* Finds out what this file is called, and writes the name of the true plugin's; false if that cannot be told. */
+/* Writes the path of the true plugin, derived from this file's name; false if that is unknown. */
 static bool find_file(char *file, size_t capacity)
 {
     static const char prefix[] = "tripmeter_";
@@ -36,7 +36,7 @@ static bool find_file(char *file, size_t capacity)
 static const tm_transport *load(void)
 {
     char file[PATH_MAX];
-    /* As the host does it: libraries of ros2 name functions that nobody has. */
+    /* Lazy binding as in the host: libraries of ros2 refer to functions that do not exist. */
     void *const library = find_file(file, sizeof file) ? dlopen(file, RTLD_LAZY | RTLD_LOCAL) : NULL;
     void *const symbol = library != NULL ? dlsym(library, "tripmeter_transport") : NULL;
     const tm_transport *(*entry)(void) = NULL;

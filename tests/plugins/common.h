@@ -1,4 +1,4 @@
-/* What the test plugins share: the node. */
+/* Shared code of the test plugins: the node. */
 #ifndef COMMON_H
 #define COMMON_H
 

@@ -1,14 +1,14 @@
 /*
- * A plugin that works as the true one beside it until TRIPMETER_FAULT says otherwise: `WHAT:SIDE:NUMBER`, at the leader or
- * the follower, from that message on, of those that it publishes or takes. When it strikes, it makes the file that
- * TRIPMETER_FAULT_MARK names. Leader and follower may be nodes of one process.
+ * A plugin that works like the true one beside it, until the fault in TRIPMETER_FAULT: `WHAT:SIDE:NUMBER`, at the
+ * leader or the follower, from message NUMBER on, counted over those that this side publishes or takes. When the fault
+ * occurs, it creates the file named by TRIPMETER_FAULT_MARK. Leader and follower may be nodes of one process.
  *
  *   crash     ends by SIGSEGV in publish
- *   hang      does not come back from publish
- *   length    take says that a message is longer than it is
- *   short     take says that a message is one byte shorter than it is
- *   loan      loan says that there is less room than was asked for
- *   outside   publish writes 64 bytes behind the loan
+ *   hang      does not return from publish
+ *   length    take reports a message that is longer than it is
+ *   short     take reports a message that is one byte shorter than it is
+ *   loan      loan returns less room than requested
+ *   outside   publish writes 64 bytes past the loan
  */
 #include "around.h"
 
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define MOST_BYTES_BEHIND 64
-#define LONGEST_HANG_S 600 /* so that no test leaves a process for ever */
+#define LONGEST_HANG_S 600 /* so that no test leaves a process behind */
 #define MOST_LINKS 64
 
 static struct {
@@ -27,7 +27,7 @@ static struct {
     int side;
     unsigned long from;
     atomic_ulong published, taken;
-    /* Of the side that it is for. */
+    /* Node and links of the faulty side. */
     _Atomic(tm_node *) node;
     _Atomic(tm_link *) links[MOST_LINKS];
 } fault;
@@ -57,7 +57,7 @@ static bool is_on(const char *what, unsigned long messages)
     return messages >= fault.from && strcmp(fault.what, what) == 0;
 }
 
-/* Says that it strikes now, so that a test knows it. */
+/* Creates the mark file, so that a test sees that the fault occurs. */
 static void mark(void)
 {
     const char *const file = getenv("TRIPMETER_FAULT_MARK");

@@ -1,8 +1,9 @@
 /*
- * A transport that works, and says of most of its variants what is not true: their names are `<claim>-over-<truth>`.
- * The host's proof of the path must catch each of them, and must let the honest ones pass. Those with `secured` in their
- * name say that unauthorized peers are refused: an honest one closes its door behind the true follower, or, where the unauthorized peer
- * leads, nobody comes to it; one lets them in; and the unauthorized peers of the doubtful one crash.
+ * A transport that works, but makes false claims about most of its variants, named `<claim>-over-<truth>`. The host's
+ * proof of the path must detect each of them, and accept the honest ones. Variants with `secured` in their name claim
+ * to refuse unauthorized peers. The honest ones stop listening once the true follower has connected, or, if the
+ * unauthorized peer leads, do not connect to it. One accepts unauthorized peers; and the unauthorized peers of the
+ * doubtful one crash.
  */
 #include "mailbox.h"
 #include "queues.h"
@@ -47,7 +48,7 @@ static const tm_variant variants[] = {
     VARIANT("doubtful-secured", TM_PATH_TCP, TM_SECURE),
 };
 
-/* How each variant really goes, in the same order. */
+/* True path of each variant, in the same order. */
 static const enum way ways[] = {
     UNIX, TCP,    MEMORY, MEMORY, MEMORY_COPIED, UNIX,   UNIX, TCP,    MEMORY,
     TCP,  UNIX,   MEMORY, UNIX,   MEMORY,        UNIX,   MEMORY, TCP,  UNIX,
@@ -104,7 +105,7 @@ static int32_t link_address(tm_link *link, uint8_t *buffer, size_t capacity, siz
     return link->over_memory ? TM_OK : stream_address(&link->socket, buffer, capacity, length, error);
 }
 
-/* Nobody else can come from now on. */
+/* Stops listening, so that nobody else can connect. */
 static void shut_door(stream *link) {
     if (link->listener >= 0) close(link->listener);
     link->listener = -1;

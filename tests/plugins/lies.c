@@ -1,9 +1,9 @@
 /*
- * A plugin that lies about a real one: what is asked of one variant goes to another, or what is to be secured is not. It
- * carries the true plugin's description, and has all of its functions but those that are given options.
+ * A plugin that lies about a real one: requests for one variant go to another, or security is off although requested.
+ * It has the true plugin's description and functions, except those that take options.
  *
- * Its file is called tripmeter_SYSTEM.so, or tripmeter_SYSTEM-N.so for lie N; the true plugin is true/tripmeter_SYSTEM.so
- * beside it.
+ * Its file is called tripmeter_SYSTEM.so, or tripmeter_SYSTEM-N.so for lie N; the true plugin is
+ * true/tripmeter_SYSTEM.so beside it.
  */
 #include "around.h"
 
@@ -13,7 +13,7 @@
 typedef struct lie {
     const char *plugin;  /* the end of the file's name */
     const char *claimed; /* a variant, or NAME=VALUE of a setting */
-    const char *done;    /* the same, or NULL: every peer is one without security */
+    const char *done;    /* variant or NAME=VALUE used instead; NULL: every peer is treated as one without security */
 } lie;
 
 static const lie lies[] = {
@@ -100,7 +100,7 @@ static const tm_node_options *twist(const tm_node_options *options, twisted *to)
     return &to->options;
 }
 
-/* The limits that are claimed: the limits of what is done, and the unauthorized peers of what is asked for. */
+/* Limits of the variant really used, with the unauthorized peers of the requested one. */
 static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error *error)
 {
     twisted to = {0};

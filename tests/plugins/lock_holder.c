@@ -1,9 +1,9 @@
 /*
- * Preloaded into the processes of ros2, it has a lock in Fast DDS's shared memory held at the worst moment: that of a port's
- * queue. Closing the port's listener tries to get it for some time; without it, the listener is not told to end, and joined all
- * the same. LOCK_HOLDER says by whom it is held:
- *   killed   the follower, killed inside it while it answers a call
- *   stalled  the leader's receiving thread, which is kept from its CPU while the leader closes
+ * Preloaded into the processes of ros2: holds a lock in Fast DDS's shared memory, that of a port's queue, at the worst
+ * moment. Closing the port's listener waits for the lock for some time; if it does not get it, Fast DDS joins the
+ * listener's thread without telling it to end. LOCK_HOLDER selects the holder:
+ *   killed   the follower, killed while it holds the lock and answers a call
+ *   stalled  the leader's receiving thread, which sleeps while the leader closes
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,11 +18,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Of a mutex of several processes, in glibc. */
+/* Bit of glibc's mutex kind that marks a mutex shared between processes. */
 #define SHARED_KIND 128
-/* Where in its page a segment of Boost.Interprocess has the lock of its allocator, which is no port's. */
+/* Offset in its page of the allocator's lock in a segment of Boost.Interprocess; that one is skipped. */
 #define ALLOCATOR_AT 0x10
-/* Calls that are answered before. */
+/* Calls that are answered before the kill. */
 #define ANSWERS 500
 #define LONGEST_MS 5000
 #define STALL_MS 60000
@@ -54,7 +54,7 @@ static void *next_of(const char *library, const char *name)
     return function;
 }
 
-/* Called while it is held. */
+/* Called while the mutex is held. */
 static void hold(const pthread_mutex_t *mutex)
 {
     if ((mutex->__data.__kind & SHARED_KIND) == 0 || ((uintptr_t)mutex & 0xfff) == ALLOCATOR_AT) {
@@ -82,7 +82,7 @@ int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *time)
     return result;
 }
 
-/* The server's. */
+/* Counts the answers; called by the server only. */
 int rcl_send_response(const void *service, void *request, void *response)
 {
     int (*send)(const void *, void *, void *) = NULL;
@@ -91,7 +91,7 @@ int rcl_send_response(const void *service, void *request, void *response)
     return send(service, request, response);
 }
 
-/* Only the leader has made a client. */
+/* Marks that the leader closes: only the leader has a client. */
 int rcl_client_fini(void *client, void *node)
 {
     int (*fini)(void *, void *) = NULL;

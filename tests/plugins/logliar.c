@@ -1,6 +1,6 @@
 /*
- * Loggers that work, and some that say of themselves what is not true: their names are `<claim>-over-<truth>`. The host's
- * proof of the path must catch each of them, and must let the honest ones pass.
+ * Honest loggers, and some that make false claims, named `<claim>-over-<truth>`. The host's proof of the path must
+ * detect each false claim, and accept the honest loggers.
  */
 #include "common.h"
 

@@ -1,4 +1,4 @@
-/* One message in each direction, in shared memory, loaned and read there; semaphores say whose turn it is. */
+/* One message per direction in shared memory, written and read in place; semaphores pass the turn. */
 #ifndef MAILBOX_H
 #define MAILBOX_H
 

@@ -1,4 +1,4 @@
-/* Messages over two System V message queues, one for each direction, in packets that say how long the message is. */
+/* Messages over two System V message queues, one per direction, in packets that carry the length of the message. */
 #ifndef QUEUES_H
 #define QUEUES_H
 
@@ -9,7 +9,7 @@
 
 #define QUEUE_PACKET 4096 /* below the default limit of a message, 8192 bytes */
 
-/* As msgsnd(2) has it: the type is the length of the whole message. */
+/* Layout of msgsnd(2), with the length of the whole message as the type. */
 typedef struct packet {
     long length;
     uint8_t bytes[QUEUE_PACKET];
@@ -78,7 +78,7 @@ static int32_t queues_loan(queues *link, size_t length, tm_loan *loan, tm_error 
     return TM_OK;
 }
 
-/* What a call that did not succeed means: TM_OK is to try again, with a short sleep where the node blocks. */
+/* Status of a failed call; TM_OK means to retry, after a short sleep if the node blocks. */
 static int32_t queues_retry(queues *link, const char *what, uint64_t *start, uint64_t timeout_ns, tm_error *error) {
     if (errno == EIDRM || errno == EINVAL) return tm_fail(error, TM_CLOSED, "the peer has removed the queue");
     if (errno != EAGAIN && errno != ENOMSG && errno != EINTR) return tm_fail_errno(error, what);

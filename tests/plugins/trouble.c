@@ -1,6 +1,6 @@
 /*
- * A transport that works (AF_UNIX stream) until the setting `mode` says otherwise, at the `side` and, for loan, publish
- * and take, from the message on that `after` names. What must fail at loading is chosen when compiling, with -DLOAD=...
+ * A transport that works (AF_UNIX stream) until it makes the trouble set by `mode`, at the `side` and, for loan,
+ * publish and take, after the number of messages in `after`. -DLOAD=... selects a fault at loading at compile time.
  */
 #include "stream.h"
 
@@ -16,7 +16,7 @@
 #define BAD_NAME 7      /* describes a variant with a name against the rules */
 #define LATER_TABLE 9 /* a table with an entry that this header does not have */
 #define NULL_VARIANTS 10 /* a list of its description is missing */
-#define UNDECLARED 11    /* of a header that does not know what settings name */
+#define UNDECLARED 11    /* built with a header before `names` of settings */
 
 #ifndef LOAD
 #define LOAD LOADS
@@ -45,14 +45,14 @@
 #define VARIANT "stream"
 #endif
 
-#define LONGEST_HANG_NS ((uint64_t)600 * 1000000000u) /* so that no test leaves a process for ever */
+#define LONGEST_HANG_NS ((uint64_t)600 * 1000000000u) /* so that no test leaves a process behind */
 
 /* One process has one node. */
 static struct {
     char mode[32];
     int here;
     uint64_t after;
-    uint64_t taken; /* where nothing comes back, published */
+    uint64_t taken; /* messages taken; published ones if nothing comes back */
     int one_way;
     int noises;
 } trouble;
@@ -61,8 +61,8 @@ struct tm_link {
     stream socket;
 };
 
-/* Hangs, and makes the file that TRIPMETER_TEST_HANGS names, so that a test sees it. Meanwhile it says to the supervisor
- * what is given, if anything. */
+/* Hangs, and creates the file named by TRIPMETER_TEST_HANGS, so that a test sees it. Meanwhile sends `said` to the
+ * supervisor, unless it is NULL. */
 static void hang(const char *said) {
     const char *sign = getenv("TRIPMETER_TEST_HANGS");
     FILE *file = sign ? fopen(sign, "w") : NULL;
@@ -88,7 +88,7 @@ static int32_t trouble_at(const char *where, tm_error *error) {
         return TM_FAILED;
     }
     if (strcmp(what, "code") == 0) return -77; /* a status that the header does not know */
-    if (strcmp(what, "odd") == 0) return 42;   /* the same, and no error */
+    if (strcmp(what, "odd") == 0) return 42;   /* unknown too, and not negative, so not an error */
     if (strcmp(what, "again") == 0) return TM_AGAIN;
     if (strcmp(what, "hang") == 0) hang(NULL);
     if (strcmp(what, "chatter") == 0)
@@ -99,17 +99,17 @@ static int32_t trouble_at(const char *where, tm_error *error) {
         raise(SIGSEGV);
     }
     if (strcmp(what, "exit") == 0) _exit(3);
-    if (strcmp(what, "quit") == 0) _exit(70); /* as a process of ours that has failed, without the message that says why */
+    if (strcmp(what, "quit") == 0) _exit(70); /* like a failed process of ours, but without the message of the cause */
     if (strcmp(what, "junk") == 0 && trouble.noises++ == 0) dprintf(STDIN_FILENO, "junk from %s\n", where);
-    if (strcmp(what, "broken") == 0) { /* as a leader that has said why, and does not come to its end */
+    if (strcmp(what, "broken") == 0) { /* like a leader that has reported the cause, and crashes before its end */
         dprintf(STDIN_FILENO, "{\"Broken\":\"it broke on purpose in %s\"}\n", where);
         raise(SIGSEGV);
     }
-    if (strcmp(what, "throw") == 0) { /* as a C++ library that nobody catches from */
+    if (strcmp(what, "throw") == 0) { /* like a C++ library whose exception nobody catches */
         fprintf(stderr, "terminate called after throwing an instance of 'trouble'\n  what():  no room in %s\n\n", where);
         abort();
     }
-    if (strcmp(what, "flood") == 0 && trouble.noises++ == 0) { /* as a library that logs without a bound */
+    if (strcmp(what, "flood") == 0 && trouble.noises++ == 0) { /* like a library that logs without limit */
         puts("first line");
         for (int line = 0; line < 100000; line++) printf("%0127d\n", line);
         puts("last line");
@@ -150,7 +150,7 @@ static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error
     return status == TM_OK ? trouble_at("probe", error) : status;
 }
 
-/* Makes the file that the setting `makes` names, so that a test sees that a node was opened with it. */
+/* Creates the file named by setting `makes`, so that a test sees that a node was opened with it. */
 static int32_t make_file(const tm_node_options *options, tm_error *error) {
     char name[512];
     int32_t status = copy_str(name, sizeof name, setting(options, "makes"), error);

@@ -1,6 +1,6 @@
 /*
- * To be preloaded before libfaketime: only the clock of the date is stepped. libfaketime moves clocks of CPU time and sleeps
- * until a time of CLOCK_MONOTONIC too, which no step of a real clock does.
+ * Preloaded before libfaketime, so that only the wall clock is stepped. libfaketime also shifts CPU-time clocks, and
+ * sleeps until a time of CLOCK_MONOTONIC, which a step of a real clock never does.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* A function of the C library itself, or of the library that is preloaded next. */
+/* Function of the library that is preloaded next (`is_next`), or of the C library itself. */
 static void *function(const char *name, int is_next)
 {
     return dlsym(is_next ? RTLD_NEXT : dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), name);

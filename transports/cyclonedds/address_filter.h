@@ -1,6 +1,6 @@
 /*
- * address_filter.h: has the kernel drop what reaches a socket by another address than the one asked for, where a library
- * binds its sockets to all addresses, as Cyclone DDS does with what it receives with.
+ * address_filter.h: has the kernel drop packets that were sent to another address than the wanted one. For libraries
+ * that bind their sockets to all addresses, as Cyclone DDS does with its receiving sockets.
  */
 #ifndef TRIPMETER_CYCLONEDDS_ADDRESS_FILTER_H
 #define TRIPMETER_CYCLONEDDS_ADDRESS_FILTER_H
@@ -20,7 +20,7 @@ typedef union network_address {
     struct sockaddr_in6 v6;
 } network_address;
 
-/* Reads a numeric address. False if it is none. */
+/* Parses a numeric address; false if it is not one. */
 static inline bool network_address_of(const char *text, uint16_t port, network_address *address)
 {
     memset(address, 0, sizeof *address);
@@ -30,7 +30,7 @@ static inline bool network_address_of(const char *text, uint16_t port, network_a
     return inet_pton(address->any.sa_family, text, place) == 1;
 }
 
-/* Whether a socket of this process is bound to all addresses of that family, and is no end of a TCP connection. */
+/* True if a socket of this process is bound to all addresses of the family, and is not an end of a TCP connection. */
 static inline bool is_bound_to_all(int fd, int family)
 {
     network_address own;
@@ -42,7 +42,7 @@ static inline bool is_bound_to_all(int fd, int family)
     return family == AF_INET ? own.v4.sin_addr.s_addr == htonl(INADDR_ANY) : IN6_IS_ADDR_UNSPECIFIED(&own.v6.sin6_addr);
 }
 
-/* Has a socket take packets to that address, and no others. */
+/* Lets a socket receive only packets to the address. */
 static inline bool filter_socket(int fd, const network_address *address)
 {
     struct sock_filter program[10];
@@ -50,7 +50,7 @@ static inline bool filter_socket(int fd, const network_address *address)
     const bool is_v6 = address->any.sa_family == AF_INET6;
     const uint16_t count = is_v6 ? 4 : 1;
     memcpy(words, is_v6 ? (const void *)&address->v6.sin6_addr : (const void *)&address->v4.sin_addr, 4u * count);
-    const uint32_t destination = is_v6 ? 24 : 16; /* in the header of IP */
+    const uint32_t destination = is_v6 ? 24 : 16; /* offset in the IP header */
     uint16_t used = 0;
     for (uint16_t i = 0; i < count; ++i) {
         const uint8_t to_drop = (uint8_t)(2 * (count - 1 - i) + 1);
@@ -63,7 +63,7 @@ static inline bool filter_socket(int fd, const network_address *address)
     return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) == 0;
 }
 
-/* The same for all sockets of this process that are bound to all addresses. Without an address, they take all again. */
+/* Filters all sockets of this process that are bound to all addresses. Without an address, removes the filters. */
 static inline bool filter_all(const network_address *address, int family)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -74,7 +74,7 @@ static inline bool filter_all(const network_address *address, int family)
             const int none = 0;
             is_done = address == NULL ? setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof none) == 0 || errno == ENOENT
                                       : filter_socket(fd, address);
-            /* One that another thread has closed meanwhile takes nothing. */
+            /* Another thread may have closed it meanwhile. */
             is_done = is_done || errno == EBADF;
         }
     }
@@ -84,7 +84,7 @@ static inline bool filter_all(const network_address *address, int family)
     return is_done;
 }
 
-/* Keeps all sockets of this process to that address. */
+/* Lets all sockets of this process receive only packets to the address. */
 static inline int32_t filter_sockets(const char *text, tm_error *error)
 {
     network_address address;
@@ -93,7 +93,7 @@ static inline int32_t filter_sockets(const char *text, tm_error *error)
     }
     return filter_all(&address, address.any.sa_family)
                ? TM_OK
-               : tm_fail(error, TM_FAILED, "a socket cannot be kept to %s: %s", text, strerror(errno));
+               : tm_fail(error, TM_FAILED, "cannot restrict a socket to %s: %s", text, strerror(errno));
 }
 
 #endif /* TRIPMETER_CYCLONEDDS_ADDRESS_FILTER_H */

@@ -11,7 +11,7 @@
 /* Bytes of a chunk beside the payload: our length, Cyclone DDS's header, alignment. */
 #define CHUNK_EXTRA_BYTES 256u
 
-/* UDP: a datagram takes up to twice its bytes of a receive buffer; half of it is kept for what else is under way. */
+/* UDP: a datagram takes up to twice its bytes of a receive buffer; half of the buffer is kept for other traffic. */
 #define BUFFER_PER_PAYLOAD 4u
 #define LEAST_BUFFER_BYTES (UINT64_C(1) << 20)
 
@@ -21,7 +21,7 @@
 #define PRESET_PACKET_BYTES 14720u /* the library's own defaults */
 #define PRESET_FRAGMENT_BYTES 1344u
 #define PRESET_WATERMARK_BYTES (UINT64_C(500) << 10)
-#define CALLBACK_WATERMARK_BYTES (UINT64_C(256) << 20) /* acknowledgements are asked for every 10 ms */
+#define CALLBACK_WATERMARK_BYTES (UINT64_C(256) << 20) /* acknowledgements are requested every 10 ms */
 
 #define MOST_FOLLOWERS 64u
 
@@ -55,10 +55,9 @@ static const tm_setting settings[] = {
                TM_NAMES_NOTHING),
 };
 
-/* How the bytes travel, in the order of the variants. */
+/* Carrier of the bytes, in the order of the variants. */
 typedef enum carrier { OVER_UDP, OVER_TCP, OVER_ICEORYX } carrier;
 
-/* What the options say. */
 typedef struct config {
     carrier carrier;
     bool is_reliable;
@@ -71,7 +70,7 @@ typedef struct config {
     uint64_t buffer_bytes; /* of UDP sockets */
 } config;
 
-/* What net.core.rmem_max allows a socket, in bytes. */
+/* Largest receive buffer of a socket in bytes (net.core.rmem_max). */
 static inline uint64_t most_buffer_bytes(void)
 {
     uint64_t bytes = 0;
@@ -94,7 +93,7 @@ static inline uint64_t buffer_bytes(uint64_t payload_bytes)
     return least < most ? least : most;
 }
 
-/* The settings; what they have in common with the variant is checked by the caller. */
+/* Parses the settings; the caller checks that they suit the variant. */
 static inline int32_t read_settings(const tm_node_options *options, config *found, tm_error *error)
 {
     const tm_str *const packet = tm_setting_of(options, "packet");
@@ -139,7 +138,7 @@ static inline int32_t read_config(const tm_node_options *options, config *found,
         return status;
     }
     if (!found->is_undelayed && found->carrier != OVER_TCP) {
-        return tm_fail(error, TM_INVALID, "setting nodelay is of tcp only; leave it out");
+        return tm_fail(error, TM_INVALID, "setting nodelay applies to tcp only; leave it out");
     }
     if (found->followers > MOST_FOLLOWERS) {
         return tm_fail(error, TM_LIMIT, "%" PRIu32 " followers are more than %u", found->followers, MOST_FOLLOWERS);
@@ -150,24 +149,24 @@ static inline int32_t read_config(const tm_node_options *options, config *found,
     if (found->is_secured && found->carrier == OVER_ICEORYX) {
         return tm_fail(error, TM_INVALID, "iceoryx has no security: shared memory is not encrypted; use udp or tcp");
     }
-    /* The leader's reader holds an answer of each, and the follower's a message of each publisher. */
+    /* The leader's reader holds an answer of each follower, the follower's a message of each publisher. */
     found->depth = found->depth > found->followers ? found->depth : found->followers;
     found->depth = found->depth > found->publishers ? found->depth : found->publishers;
     return TM_OK;
 }
 
-/* What iceoryx is asked for: chunks. */
+/* Chunks requested from iceoryx. */
 static inline roudi_need chunks_of(const tm_node_options *options, const config *found)
 {
     return (roudi_need){options, options->max_payload_bytes + CHUNK_EXTRA_BYTES, found->depth};
 }
 
-/* The largest message over UDP and TCP. */
+/* Largest message over UDP and TCP. */
 static inline uint64_t largest_payload(const config *found)
 {
     const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     const uint64_t largest = memory / 16 < INT32_MAX ? memory / 16 : INT32_MAX;
-    /* Nothing is sent again: all fragments must find room. */
+    /* Without retransmission, all fragments must fit into the receive buffer. */
     const uint64_t room = most_buffer_bytes() / BUFFER_PER_PAYLOAD;
     return found->carrier == OVER_UDP && !found->is_reliable && room < largest ? room : largest;
 }

@@ -1,7 +1,7 @@
 /*
- * credentials.h: what DDS Security asks of a participant, made anew for one run: an authority, an identity that it
- * issued, and governance and permissions that it signed. Everything is encrypted: discovery, liveliness, messages,
- * submessages and payload. Plain C11, also compiled as C++17; needs libcrypto 3.
+ * credentials.h: credentials for DDS Security, made anew for each run: an authority, an identity that it issued, and
+ * governance and permissions that it signed. Everything is encrypted: discovery, liveliness, messages, submessages and
+ * payload. Plain C11, also compiled as C++17; needs libcrypto 3.
  */
 #ifndef TRIPMETER_CYCLONEDDS_CREDENTIALS_H
 #define TRIPMETER_CYCLONEDDS_CREDENTIALS_H
@@ -18,8 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Files in the folder given to credentials_write. The authority signs identities and permissions alike. Both ends of a
- * run have the same identity: a second one would change nothing of what is measured. */
+/* Files in the folder given to credentials_write. The authority signs identities and permissions. Both ends of a run
+ * share one identity: a second one would not change the measurement. */
 #define CREDENTIALS_AUTHORITY "authority.pem"
 #define CREDENTIALS_CERTIFICATE "certificate.pem"
 #define CREDENTIALS_KEY "key.pem"
@@ -64,7 +64,8 @@ static const char credentials_permissions[] = CREDENTIALS_XML(
     "<subscribe><topics><topic>*</topic></topics></subscribe></allow_rule>\n"
     "<default>DENY</default></grant></permissions>\n");
 
-/* A certificate for `key`, signed by `issuer`; by itself, and as an authority, if that is NULL. NULL on failure. */
+/* Certificate for `key`, signed by `issuer`. If `issuer` is NULL, it is an authority that signs itself. NULL on
+ * failure. */
 static inline X509 *credentials_certificate(EVP_PKEY *key, const char *name, X509 *issuer, EVP_PKEY *issuer_key)
 {
     X509 *certificate = X509_new();
@@ -115,7 +116,7 @@ static inline bool credentials_write_key(const char *folder, EVP_PKEY *key)
     return written;
 }
 
-/* As `openssl smime -sign -text`. */
+/* Writes a signed file, as `openssl smime -sign -text` does. */
 static inline bool credentials_write_signed(const char *folder, const char *name, const char *text, X509 *authority,
                                             EVP_PKEY *key)
 {
@@ -131,8 +132,8 @@ static inline bool credentials_write_signed(const char *folder, const char *name
     return written;
 }
 
-/* Makes an authority and all files of one participant in `folder`, which exists. False on failure, with one line about
- * it in `reason`. Takes some milliseconds. */
+/* Makes an authority and all files of one participant in the existing `folder`. On failure false, with a message of one
+ * line in `reason`. Takes some milliseconds. */
 static inline bool credentials_write(const char *folder, char *reason, size_t capacity)
 {
     EVP_PKEY *authority_key = EVP_EC_gen("P-256");

@@ -2,7 +2,7 @@
  * Tripmeter transport `cyclonedds`: Eclipse Cyclone DDS through its C API. Per link one topic from leader to follower
  * ("up") and, where the follower answers, one back ("down").
  *
- * Over UDP and TCP a message is a sequence of octets: written from a buffer of ours, taken into another.
+ * Over UDP and TCP a message is a sequence of octets: written from one of our buffers, taken into another.
  * Over iceoryx it is a struct of fixed size, the largest payload of the run, behind its length: loaned with
  * dds_loan_sample, and received with dds_takecdr, which leaves it where it is; dds_take would copy all of it.
  */
@@ -16,7 +16,7 @@
 #include <iceoryx_binding_c/runtime.h>
 
 #define NS_PER_MS INT64_C(1000000)
-/* One call of dds_write waits so long for room, and is repeated until the host's time-out. */
+/* Time that one call of dds_write waits for room; it is repeated until the host's time-out. */
 #define WRITE_WAIT DDS_MSECS(20)
 
 /* A message over iceoryx. */
@@ -45,8 +45,8 @@ struct tm_link {
     dds_entity_t writer; /* 0 if nothing is sent */
     dds_entity_t reader; /* 0 if nothing is received */
     dds_entity_t wait_set;
-    dds_sequence_t draft; /* UDP and TCP: what is being written */
-    dds_sequence_t taken; /* UDP and TCP: what was taken last; the library makes room for the largest */
+    dds_sequence_t draft; /* UDP and TCP: message being written */
+    dds_sequence_t taken; /* UDP and TCP: message taken last; the library makes room for the largest */
 };
 
 static int32_t fail_dds(tm_error *error, const char *what, dds_return_t code)
@@ -54,7 +54,8 @@ static int32_t fail_dds(tm_error *error, const char *what, dds_return_t code)
     return tm_fail(error, TM_FAILED, "%s failed: %s", what, dds_strretcode(code));
 }
 
-/* What idlc makes of `struct Message { sequence<octet> data; }`, or of a struct with the length and so many octets. */
+/* Type descriptor as idlc makes it for `struct Message { sequence<octet> data; }`, or for a length and that many
+ * octets. */
 static dds_topic_descriptor_t describe_type(const tm_node *node, uint32_t *operations)
 {
     uint32_t *next = operations;
@@ -118,7 +119,7 @@ static int32_t daemon_command(const tm_node_options *options, tm_daemon_command 
     return roudi_daemon_command(&chunks, command, error);
 }
 
-/* Joins iceoryx under a name of ours, before Cyclone DDS does, and finds out whether RouDi is there. */
+/* Joins iceoryx under our own name before Cyclone DDS does, and checks that RouDi runs. */
 static int32_t join_iceoryx(const tm_node_options *options, const config *found, tm_error *error)
 {
     const roudi_need chunks = chunks_of(options, found);
@@ -130,7 +131,7 @@ static int32_t join_iceoryx(const tm_node_options *options, const config *found,
     return roudi_join(options, iox_runtime_init, error);
 }
 
-/* A payload that cannot be served is refused here. */
+/* Refuses a payload that is too large. */
 static int32_t check_payload(const tm_node_options *options, const config *found, tm_error *error)
 {
     if (found->carrier == OVER_ICEORYX) {
@@ -141,15 +142,15 @@ static int32_t check_payload(const tm_node_options *options, const config *found
 }
 
 /* Over TCP, Cyclone DDS 0.10 may abort if a peer closes its connection while a thread here still writes to it: the
- * thread that receives then frees the connection with its locked mutex. So nobody closes one before all have said their
- * last words. */
+ * receiving thread then frees the connection while its mutex is locked. So no process closes before all have stopped
+ * sending. */
 static void node_close(tm_node *node)
 {
     if (node->participant > 0) {
         dds_delete(node->participant);
     }
     leave_together(&node->session);
-    /* To end, the library connects with itself over the loopback. */
+    /* To shut down, the library connects to itself over the loopback. */
     filter_all(NULL, strchr(node->session.address, ':') == NULL ? AF_INET : AF_INET6);
     if (node->domain > 0) {
         dds_delete(node->domain);
@@ -173,7 +174,7 @@ static int32_t join(tm_node *node, const tm_node_options *options, tm_error *err
     if (node->participant < 0) {
         return fail_dds(error, "dds_create_participant", node->participant);
     }
-    /* The library binds to all addresses what it receives with. */
+    /* The library binds its receiving sockets to all addresses. */
     return filter_sockets(node->session.address, error);
 }
 
@@ -230,7 +231,7 @@ static int32_t receive(tm_link *link, tm_message *message, tm_error *error)
         return count == 0 ? TM_AGAIN : fail_dds(error, "dds_take", count);
     }
     if (!info.valid_data) {
-        return TM_AGAIN; /* word that a writer has gone */
+        return TM_AGAIN; /* notice that a writer has gone */
     }
     *message = (tm_message){link->taken._buffer, link->taken._length, NULL};
     return TM_OK;
@@ -244,7 +245,7 @@ static void release(tm_link *link, tm_message *message)
     message->data = NULL;
 }
 
-/* Runs in the library's thread. One call may stand for several messages. */
+/* Runs in the library's thread. One call may announce several messages. */
 static void deliver(dds_entity_t reader, void *context)
 {
     (void)reader;
@@ -286,17 +287,17 @@ static dds_qos_t *make_qos(const config *config)
     return qos;
 }
 
-/* Returns the topic of one direction, or an error code. */
+/* Creates the topic of one direction; returns it, or an error code. */
 static dds_entity_t make_topic(const tm_link *link, bool up)
 {
     char name[128];
     uint32_t operations[8];
     const dds_topic_descriptor_t type = describe_type(link->node, operations);
-    /* Several publishers have one topic. */
+    /* Several publishers share one topic. */
     const uint32_t index = link->node->config.publishers > 1 ? 0 : link->index;
     snprintf(name, sizeof name, "%s_%" PRIu32 "_%s", link->node->run_id, index, up ? "up" : "down");
     for (char *letter = name; *letter != '\0'; ++letter) {
-        *letter = *letter == '-' ? '_' : *letter; /* a topic's name may not have it */
+        *letter = *letter == '-' ? '_' : *letter; /* not allowed in the name of a topic */
     }
     return dds_create_topic(link->node->participant, &type, name, NULL, NULL);
 }
@@ -488,7 +489,7 @@ static tm_description description = {
     .daemon = TM_STR("iox-roudi"),
 };
 
-/* The header's version is the one that we were built with. */
+/* DDS_VERSION, the version at build time, is the fallback. */
 __attribute__((constructor)) static void find_version(void)
 {
     tm_library_version((const void *)(uintptr_t)&dds_create_domain, "Cyclone DDS", DDS_VERSION, system_version,

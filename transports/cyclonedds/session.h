@@ -1,7 +1,6 @@
 /*
- * session.h: what both ends of a run agree on before they join: domain, address of the leader, TCP ports, credentials.
- * The first that comes writes them to a folder, which is sent to other hosts. And the configuration of Cyclone DDS that
- * follows from it.
+ * session.h: agreement of both ends before they join: domain, address of the leader, TCP ports, credentials. The first
+ * process writes them to a folder, which is copied to other hosts. Cyclone DDS's configuration is made from them.
  */
 #ifndef TRIPMETER_CYCLONEDDS_SESSION_H
 #define TRIPMETER_CYCLONEDDS_SESSION_H
@@ -15,14 +14,14 @@
 #include <netinet/tcp.h>
 #include <sys/file.h>
 
-/* Source: DDSI-RTPS 2.3, 9.6.1.1: port of the first participant's discovery. Domains up to 100 stay below the ports
- * that Linux gives to anybody. */
+/* Discovery port of the first participant. Domains up to 100 stay below the ports that Linux gives to clients.
+ * Source: DDSI-RTPS 2.3, 9.6.1.1 */
 #define DISCOVERY_PORT(domain) (7400u + 250u * (domain) + 10u)
 #define MOST_DOMAIN 100u
 
-/* How long a process waits for the others of its run to leave. */
+/* Longest time that a process waits for the others of its run to leave. */
 #define LONGEST_LEAVING DDS_SECS(5)
-/* How long an unauthorized peer stays connected after it has left: answers to it were seen for 20 ms, and take longer on a busy
+/* Time that an unauthorized peer stays connected after it has left: answers to it were seen for 20 ms, longer on a busy
  * machine. */
 #define ANSWERING_TIME DDS_MSECS(500)
 #define PATH_BYTES 512u
@@ -38,11 +37,11 @@ typedef struct session {
     char leader[ADDRESS_BYTES];
     char folder[PATH_BYTES];
     char credentials[PATH_BYTES];
-    int members; /* a file that all processes of the run hold a shared lock on, until they have left; 0: not opened */
-    bool is_outsider; /* TCP: an unauthorized peer, which is no member, or not all members are on this host */
+    int members; /* file on which all processes of the run hold a shared lock until they leave; 0: not opened */
+    bool is_outsider; /* TCP: no member: an unauthorized peer, or a run on several hosts */
 } session;
 
-/* The port of a socket after binding it to `port` of an address, 0 for any; 0 if that fails. The socket is closed again. */
+/* Binds a socket to `port` of an address (0: any) and closes it; returns its port, or 0 if that fails. */
 static inline uint32_t try_port(int kind, const char *text, uint32_t port)
 {
     network_address address;
@@ -58,7 +57,7 @@ static inline uint32_t try_port(int kind, const char *text, uint32_t port)
     return bound ? ntohs(address.v4.sin_port) : 0;
 }
 
-/* A domain that nobody on this host uses; 0 if there is none. Runs begin to look at different ones. */
+/* A domain that nobody on this host uses; 0 if there is none. Each run starts its search at a different one. */
 static inline uint32_t free_domain(tm_str run_id, const char *address)
 {
     uint32_t hash = 2166136261u; /* FNV-1a */
@@ -74,7 +73,7 @@ static inline uint32_t free_domain(tm_str run_id, const char *address)
     return 0;
 }
 
-/* Whether a TCP port is one of the run. */
+/* True if a TCP port belongs to the run. */
 static inline bool is_agreed(uint32_t port, const session *agreed)
 {
     bool found = port == agreed->leader_port;
@@ -84,7 +83,7 @@ static inline bool is_agreed(uint32_t port, const session *agreed)
     return found;
 }
 
-/* Whether a socket is one end of a TCP connection to or from one of the ports of the run. */
+/* True if a socket is one end of a TCP connection to or from a port of the run. */
 static inline bool is_connection(int fd, const session *agreed)
 {
     int kind = 0;
@@ -104,7 +103,7 @@ static inline bool is_connection(int fd, const session *agreed)
     return false;
 }
 
-/* Sets TCP_NODELAY where Cyclone DDS should have: versions before 11 are built without the header that defines it. */
+/* Sets TCP_NODELAY, which Cyclone DDS before version 11 fails to do: its build lacks the header that defines it. */
 static inline int32_t set_nodelay(const session *agreed, tm_error *error)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -124,7 +123,7 @@ static inline int32_t set_nodelay(const session *agreed, tm_error *error)
 
 static inline int32_t choose(const tm_node_options *options, const config *found, session *chosen, tm_error *error)
 {
-    /* Only between hosts is it not the same at both ends, and then the leader comes first. */
+    /* The address differs between the ends only between hosts, and there the leader comes first. */
     memcpy(chosen->leader, chosen->address, sizeof chosen->leader);
     chosen->domain = free_domain(options->run_id, chosen->address);
     chosen->leader_port = try_port(SOCK_STREAM, chosen->address, 0);
@@ -157,7 +156,7 @@ static inline int32_t make_credentials(const char *folder, tm_error *error)
     return status != TM_OK || credentials_write(folder, error->text, sizeof error->text) ? status : TM_FAILED;
 }
 
-/* Reads what the other end has written, or chooses and writes it. `file` is locked. */
+/* Reads the agreement that the other end has written, or makes and writes it. `file` is locked. */
 static inline int32_t agree(FILE *file, const tm_node_options *options, const config *found, session *agreed,
                             tm_error *error)
 {
@@ -186,7 +185,7 @@ static inline int32_t agree(FILE *file, const tm_node_options *options, const co
     return status;
 }
 
-/* An unauthorized peer takes what the true pair has agreed on, but for the credentials. */
+/* An unauthorized peer uses the agreement of the true pair, but not its credentials. */
 static inline int32_t attempt_access(const tm_node_options *options, session *agreed, tm_error *error)
 {
     uint32_t *const own = options->role == TM_LEADER ? &agreed->leader_port : &agreed->follower_ports[0];
@@ -198,7 +197,7 @@ static inline int32_t attempt_access(const tm_node_options *options, session *ag
     return make_credentials(agreed->credentials, error);
 }
 
-/* The lock of a process that is killed ends with it. */
+/* Takes the shared lock of the members, which ends with the process even if it is killed. */
 static inline int32_t become_member(session *opened, tm_error *error)
 {
     char path[PATH_BYTES];
@@ -210,8 +209,8 @@ static inline int32_t become_member(session *opened, tm_error *error)
     return TM_OK;
 }
 
-/* Says that this process has left, and waits until all have, but not for one that hangs. When an unauthorized peer leaves, the
- * true pair stays: it waits until nobody answers it any more. */
+/* Gives up this process's lock, and waits until all have left, but not for one that hangs. The true pair stays when an
+ * unauthorized peer leaves, so that one waits until nobody answers it any more. */
 static inline void leave_together(session *left)
 {
     if (left->is_outsider) {
@@ -267,7 +266,7 @@ static inline int32_t open_session(const tm_node_options *options, const config 
     return status == TM_OK && options->unauthorized_peer != 0 ? attempt_access(options, opened, error) : status;
 }
 
-/* Appends to a text of XML_BYTES; what does not fit is cut off, which the parser then refuses. */
+/* Appends to a text of XML_BYTES; a text that does not fit is cut off, and the parser refuses it. */
 __attribute__((format(printf, 2, 3))) static inline void append(char *xml, const char *format, ...)
 {
     const size_t used = strlen(xml);
@@ -287,8 +286,8 @@ static inline void append_peer(char *xml, const char *address, uint32_t port)
     append(xml, "\"/>");
 }
 
-/* Whom an end looks for. On one host all do so; between hosts followers look for the leader, which answers whom it has
- * heard. */
+/* Adds the peers that an end tries to discover: on one host each other, between hosts followers only the leader, which
+ * answers. */
 static inline void append_peers(char *xml, const tm_node_options *options, const session *agreed, const config *found)
 {
     const bool leads = options->role == TM_LEADER;
@@ -317,8 +316,8 @@ static inline void append_network(char *xml, const tm_node_options *options, con
     append(xml, "</General>");
     if (found->carrier == OVER_TCP) {
         const uint32_t own = leads ? agreed->leader_port : agreed->follower_ports[options->follower_index];
-        /* By default the library gives up a connection on which nothing moved for 2 s, and may abort then: that happens
-         * to large messages on a busy machine. */
+        /* By default the library closes a connection after 2 s without progress, and may then abort. Large messages on
+         * a busy machine take that long. */
         append(xml, "<TCP><Port>%" PRIu32 "</Port><ReadTimeout>10s</ReadTimeout><WriteTimeout>10s</WriteTimeout></TCP>",
                own);
     }
@@ -351,8 +350,9 @@ static inline void append_security(char *xml, const char *folder)
            folder, folder, folder);
 }
 
-/* What a reliable writer may have under way before it waits. Acknowledgements come in the thread that also calls back: a
- * writer that answers there waits for itself. So it must find room for all that goes out until the next one. */
+/* Bytes that a reliable writer may send before it waits for acknowledgements. They arrive in the thread that also runs
+ * the callback, so a writer that answers there would wait for itself. There must be room for all its bytes until the
+ * next one. */
 static inline uint64_t unacknowledged_bytes(const tm_node_options *options, const config *found)
 {
     const bool answers = options->pattern == TM_PING || options->pattern == TM_CALL;
@@ -360,7 +360,7 @@ static inline uint64_t unacknowledged_bytes(const tm_node_options *options, cons
     return queue + (answers && options->wait == TM_CALLBACK ? CALLBACK_WATERMARK_BYTES : PRESET_WATERMARK_BYTES);
 }
 
-/* The configuration of one process. The tag keeps runs apart that came to the same domain all the same. */
+/* Writes the configuration of one process. The tag separates runs that chose the same domain by accident. */
 static inline void write_xml(char *xml, const tm_node_options *options, const session *agreed, const config *found)
 {
     xml[0] = '\0';

@@ -3,9 +3,9 @@
 // Every link has a topic from leader to follower ("up") and one back ("down"); topics are unique to the run. Only the
 // layer that is measured is enabled on either side. Messages arrive by callback in eCAL's own thread.
 //
-// Connecting ends with greetings, one byte longer than the largest message and never shown to the host: each side greets
-// until it was greeted by somebody who has heard it. Under zero copy they also tell where in eCAL's memory files a payload
-// lies.
+// Connecting ends with greetings, one byte longer than the largest message and never shown to the host. Each side sends
+// them until it receives one that confirms its own. Under zero copy they also show where in eCAL's memory files a
+// payload lies.
 
 #include "tripmeter_plugin.hpp"
 
@@ -38,12 +38,12 @@ constexpr uint32_t kPatterns = TM_PING | TM_PUBLISH | TM_THROUGHPUT;
 constexpr uint64_t kMostBytes = UINT64_C(1) << 30;
 constexpr unsigned kMostAckMs = 10'000;
 constexpr unsigned kMostBuffers = 16;
-constexpr uint8_t kVoid[] = "tripmeter: void"; // begins a message that is none
-// eCAL waits again for a reader that was late once that has registered anew, which it does every second.
+constexpr uint8_t kVoid[] = "tripmeter: void"; // begins a message that receivers ignore
+// eCAL stops waiting for a reader that was late once, until it registers again, which happens every second.
 constexpr auto kRegistration = std::chrono::seconds(2);
 
-// Several followers or publishers not over TCP: there answers that come together get lost: a subscriber seems to keep the
-// latest message of all its publishers only.
+// TCP supports only one follower and publisher: answers that arrive together get lost, as a subscriber seems to keep
+// only the latest message of all its publishers.
 const tm_variant kVariants[] = {
     TM_VARIANT("shm", "shared memory, copied on both sides: eCAL's default", TM_PATH_SHARED_MEMORY, kPatterns,
                TM_CALLBACK, TM_LOSSY | TM_FAN_OUT | TM_PUBLISHERS),
@@ -60,7 +60,6 @@ const tm_setting kSettings[] = {
     TM_SETTING("buffers", "1", "1 to 16", "shared memory: memory files per publisher", TM_NAMES_NOTHING),
 };
 
-// What the options ask for.
 struct Settings {
     bool is_shm = false;
     bool is_zero_copy = false;
@@ -99,7 +98,7 @@ Settings read_settings(const tm_node_options& options)
     const Settings defaults;
     const bool is_of_shm = settings.ack_timeout_ms != defaults.ack_timeout_ms || settings.buffers != defaults.buffers;
     if (!settings.is_shm && is_of_shm) {
-        throw Failure(TM_INVALID, "settings ack_timeout_ms and buffers are of shared memory only; leave them out");
+        throw Failure(TM_INVALID, "settings ack_timeout_ms and buffers apply to shared memory only; leave them out");
     }
     const bool is_one_way = options.pattern == TM_PUBLISH || options.pattern == TM_THROUGHPUT;
     if (settings.is_zero_copy && is_one_way && settings.ack_timeout_ms == 0) {
@@ -110,8 +109,8 @@ Settings read_settings(const tm_node_options& options)
     return settings;
 }
 
-// The largest message. Both sides have a memory file per buffer, and room is left for other runs. A datagram that finds
-// the receive buffer full is lost, and the kernel charges about twice its bytes.
+// Largest message. Both sides have a memory file per buffer, and room is left for other runs. A datagram that finds the
+// receive buffer full is lost, and the kernel charges about twice its bytes.
 uint64_t max_payload_bytes(const Settings& settings)
 {
     if (settings.is_tcp) {
@@ -134,7 +133,7 @@ uint64_t max_payload_bytes(const Settings& settings)
 bool is_own(const addrinfo& address)
 {
     const int socket = ::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    // That no port is free says nothing of the address.
+    // Another error, e.g. that no port is free, does not mean that the address is foreign.
     const bool is_own = socket >= 0
                         && (bind(socket, address.ai_addr, address.ai_addrlen) == 0 || errno != EADDRNOTAVAIL);
     if (socket >= 0) {
@@ -143,7 +142,7 @@ bool is_own(const addrinfo& address)
     return is_own;
 }
 
-// A subscriber connects to the name of the publisher's host, which is this one.
+// Checks this host's name, to which a subscriber connects.
 void check_own_name()
 {
     char name[256]{};
@@ -190,7 +189,7 @@ Settings checked(const tm_node_options& options)
     return settings;
 }
 
-/** eCAL makes a folder in TMPDIR, and forgets it if it is killed: while this lives, TMPDIR is the scratch folder. */
+/** Sets TMPDIR to the scratch folder for its lifetime: eCAL makes a folder there, and leaves it behind when killed. */
 class TemporaryFolder {
 public:
     explicit TemporaryFolder(const std::string& folder)
@@ -227,7 +226,7 @@ struct tm_node {
         , segments(tripmeter::text(options.scratch_dir) + "/shared-memory")
     {
         const TemporaryFolder scratch(tripmeter::text(options.scratch_dir));
-        // Constructed by the library without its configuration file, so that only eCAL's defaults hold.
+        // Constructed without reading eCAL's configuration file, so that only its defaults hold.
         alignas(16) std::byte configuration[Library::kConfigurationBytes]{};
         library().construct_configuration(configuration);
         if (interface) {
@@ -247,7 +246,7 @@ struct tm_node {
         }
     }
 
-    // eCAL may have made some.
+    // Binds sockets that eCAL has made since the last call.
     void take_sockets() const
     {
         if (interface) {
@@ -262,9 +261,9 @@ struct tm_node {
     const bool is_leader;
     const bool is_answered;
     const uint8_t own_index;
-    const bool has_publishers; // several, of one topic
+    const bool has_publishers; // several, on one topic
     const size_t peer_count;
-    const uint64_t peers; // a bit for each that greets this side
+    const uint64_t peers; // a bit for each peer that greets this side
     Segments segments;
     bool is_joined = false;
     std::vector<tm_link*> links;
@@ -290,8 +289,8 @@ struct tm_link final : private eCAL::CPayloadWriter {
         out.shm.zero_copy_mode = settings.is_zero_copy;
         out.shm.acknowledge_timeout_ms = settings.ack_timeout_ms;
         out.shm.memfile_buffer_count = settings.buffers;
-        // A file that grows is replaced, under a new name. A subscriber that registers meanwhile may be noted with an event
-        // of no file, and would never hear of a message.
+        // Large enough from the start: a file that grows is replaced under a new name. A subscriber that registers
+        // meanwhile may get an event that belongs to no file, and would never be notified.
         out.shm.memfile_min_size_bytes = static_cast<unsigned>(greeting_bytes);
         out.udp_enable = settings.is_udp;
         out.tcp_enable = settings.is_tcp;
@@ -315,7 +314,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
         library().destroy_publisher(publisher);
     }
 
-    // In eCAL's thread; one thread per follower or publisher.
+    // Called in eCAL's thread; one thread per follower or publisher.
     void receive(const eCAL::SReceiveCallbackData& data)
     {
         std::unique_lock<std::mutex> alone(receiving, std::defer_lock);
@@ -346,8 +345,8 @@ struct tm_link final : private eCAL::CPayloadWriter {
         return send(staging.data(), greeting_bytes);
     }
 
-    // The same of this link, or of all of several publishers: the follower is connected once it has heard all of them,
-    // and they connect one after the other.
+    // Sends the greeting of this link, or of all publishers if there are several: they connect one after the other, and
+    // the follower is connected only once it has heard all. False if one was not sent.
     bool greet_all(bool is_counted)
     {
         if (!node.is_leader || !node.has_publishers) {
@@ -360,18 +359,18 @@ struct tm_link final : private eCAL::CPayloadWriter {
         return are_sent;
     }
 
-    // Greets until both have heard each other; false at the deadline. Greetings come ever more slowly until the other side
-    // was heard: one that others keep from the CPUs has to take one before the next ones fill its receive buffer.
+    // Greets until both sides have heard each other; false at the deadline. The pauses grow until the other side is
+    // heard: a side without CPU time must be able to take a greeting before the next ones fill its receive buffer.
     bool greet(Clock::time_point deadline)
     {
         constexpr std::chrono::milliseconds kLeastPause{2};
         constexpr std::chrono::milliseconds kMostPause{100};
         std::chrono::milliseconds pause = kLeastPause;
-        // Every buffer's place is known after its first greeting, and the next one tells that I have heard.
+        // The first greeting of each buffer shows its place; one more confirms that the peer was heard.
         uint64_t left = node.settings.buffers + 1;
         while (Clock::now() < deadline) {
             node.segments.note();
-            // A publisher's comes with its first subscriber or message.
+            // eCAL makes a publisher's socket at its first subscriber or message.
             node.take_sockets();
             if (library().subscriber_count(publisher) >= node.peer_count) {
                 const bool is_counted = (greeted & node.peers) == node.peers;
@@ -380,7 +379,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
                 node.segments.note();
                 if (are_sent && is_counted && left > 0) {
                     --left;
-                    // They are one for each buffer, and none gets lost.
+                    // Over shared memory there is one greeting per buffer, and none gets lost.
                     pause = node.settings.is_shm ? kLeastPause : pause;
                 }
             }
@@ -393,14 +392,14 @@ struct tm_link final : private eCAL::CPayloadWriter {
         return false;
     }
 
-    // Where the next message is to be written.
+    // Memory for the next message.
     uint8_t* place()
     {
         uint8_t* const shared = places[sends % places.size()];
         return shared != nullptr && Clock::now().time_since_epoch() >= in_place_from.load() ? shared : staging.data();
     }
 
-    // False if it was not sent, or is void.
+    // False if the message was not sent, or was voided.
     bool send(uint8_t* data, size_t length)
     {
         source = data;
@@ -420,7 +419,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
             in_place_from = (end + kRegistration).time_since_epoch();
         }
         if (!sent && source != staging.data()) {
-            // The file may have been taken away before it was locked.
+            // eCAL may have removed the file before it was locked.
             is_misplaced = true;
             for (auto& place : places) {
                 place = nullptr;
@@ -429,14 +428,14 @@ struct tm_link final : private eCAL::CPayloadWriter {
         return sent && !is_misplaced;
     }
 
-    // What eCAL's sender calls: once per message, into the memory file under zero copy, else into a buffer of eCAL's. It
-    // sends what is there in any case.
+    // Called by eCAL's sender once per message: `buffer` lies in the memory file under zero copy, else in a buffer of
+    // eCAL's. eCAL sends its content in any case.
     bool WriteFull(void* buffer, size_t size) override
     {
         auto* const target = static_cast<uint8_t*>(buffer);
         auto& known = places[sends % places.size()];
         const bool was_in_place = source == known && source != nullptr;
-        // A file that replaces the one that the loan lay in may be where that one was.
+        // If eCAL has replaced the file of the loan, the new file may be mapped at the same address.
         const bool is_there = source == target && std::memcmp(target, head, std::min(size, sizeof head)) == 0;
         if (was_in_place && !is_there) {
             is_misplaced = true;
@@ -454,7 +453,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
     bool WriteModified(void* buffer, size_t size) override { return WriteFull(buffer, size); }
     size_t GetSize() override { return source_bytes; }
 
-    // Sends in the send_thread's thread what the host has published; a message that is void is lost.
+    // Sends a published message, in the thread of `send_thread`; a voided message counts as lost.
     void deliver()
     {
         if (!send_within(submitted.data, submitted.length, std::chrono::seconds(1)) && !is_misplaced) {
@@ -462,8 +461,8 @@ struct tm_link final : private eCAL::CPayloadWriter {
         }
     }
 
-    // The same until it is sent: eCAL gives up when a reader that others keep from the processors holds the memory file
-    // for 200 ms. False after that time, or if it is of no use to try again.
+    // Retries until the message is sent: eCAL gives up when a reader without CPU time holds the memory file for 200 ms.
+    // False after `time`, or if a retry cannot help.
     bool send_within(uint8_t* data, size_t length, Clock::duration time)
     {
         if (send(data, length)) {
@@ -482,7 +481,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
     int32_t failed(tm_error* error) const
     {
         if (library().subscriber_count(publisher) == 0) {
-            return tm_fail(error, TM_CLOSED, "link %" PRIu32 ": eCAL has no subscriber any more", index);
+            return tm_fail(error, TM_CLOSED, "link %" PRIu32 ": eCAL has lost its subscriber", index);
         }
         return tm_fail(error, TM_FAILED, "link %" PRIu32 ": eCAL did not send the message", index);
     }
@@ -493,19 +492,19 @@ struct tm_link final : private eCAL::CPayloadWriter {
     void* const context;
     const uint64_t greeting_bytes;
     std::vector<uint8_t> staging;
-    // With a send_thread, the host asks for a place while that still sends.
+    // Atomic: the host asks for a place while send_thread still sends.
     std::vector<std::atomic<uint8_t*>> places; // zero copy: the payload in each memory file, once known
     std::atomic<uint64_t> sends{0};
     std::atomic<Clock::duration> in_place_from{Clock::duration::zero()};
     uint8_t* source = nullptr;
     size_t source_bytes = 0;
-    uint8_t head[16]{}; // of the message that is sent
+    uint8_t head[16]{}; // first bytes of the message being sent
     bool is_misplaced = false;
     tm_loan submitted{};
     std::atomic<bool> has_failed{false};
     std::mutex receiving;
-    std::atomic<uint64_t> greeted{0}; // by whom
-    std::atomic<uint64_t> heard{0};   // by whom I was
+    std::atomic<uint64_t> greeted{0}; // bits of the peers heard
+    std::atomic<uint64_t> heard{0};   // bits of the peers that have heard this side
     alignas(16) std::byte publisher[Library::kObjectBytes]{};
     alignas(16) std::byte subscriber[Library::kObjectBytes]{};
     std::optional<SendThread> send_thread;

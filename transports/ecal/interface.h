@@ -1,5 +1,5 @@
-// Between hosts: one interface for all that eCAL sends and receives, and a multicast group of the run's own. eCAL asks the
-// routing table where multicast goes, and receives on all addresses; here its sockets are bound to the interface instead.
+// Between hosts: restricts eCAL to one interface, and to a multicast group for the run. By default eCAL sends multicast
+// where the routing table says, and receives on all addresses; here its sockets are bound to the interface.
 
 #ifndef TRIPMETER_ECAL_INTERFACE_H
 #define TRIPMETER_ECAL_INTERFACE_H
@@ -39,7 +39,7 @@ public:
         if (name.empty()) {
             throw tripmeter::Failure(TM_FAILED, "no interface has the address " + address);
         }
-        // Organization-local groups; both ends come to the same.
+        // Organization-local groups; the hash gives both ends the same one.
         const size_t hash = std::hash<std::string>()(tripmeter::text(options.run_id));
         group = "239." + std::to_string(192 + hash % 4) + "." + std::to_string(hash / 4 % 256) + "."
                 + std::to_string(1 + hash / 1024 % 254);
@@ -58,8 +58,8 @@ public:
                                "      ttl: 4\n";
     }
 
-    // Binds all UDP sockets of this process to the interface, and has those that listen join the group there. May be done
-    // again. Throws Failure.
+    // Binds all UDP sockets of this process to the interface, and lets those that listen join the group there. May be
+    // repeated. Throws Failure.
     void take_sockets() const
     {
         DIR* const folder = opendir("/proc/self/fd");

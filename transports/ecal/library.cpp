@@ -13,7 +13,7 @@ constexpr const char* kName = "libecal_core.so.6";
 constexpr const char* kRemedy = "`tripmeter install ecal` installs 6.1.1 for this user, or name its libecal_core.so.6 in the "
                                 "variable TRIPMETER_ECAL_LIBRARY";
 
-// The library in the Python environment that `tripmeter install ecal` makes; empty if there is none.
+// Path of the library in the Python environment that `tripmeter install ecal` makes; empty if there is none.
 std::string in_environment()
 {
     const char* data = std::getenv("XDG_DATA_HOME");
@@ -64,7 +64,7 @@ void* load(Library& library)
 
 #define STRING "RKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 
-// Fills all functions in; false if one is missing.
+// Looks up all functions; false if one is missing.
 bool resolve(Library& library, void* handle)
 {
     const auto find = [&](auto& function, const char* symbol) {
@@ -98,7 +98,7 @@ bool resolve(Library& library, void* handle)
            find(library.remove_receive_callback, "_ZN4eCAL11CSubscriber21RemoveReceiveCallbackEv");
 }
 
-// Whether the declarations of library.h fit: every field must hold eCAL's documented default.
+// True if the declarations of library.h match the library: every field must hold eCAL's documented default.
 bool has_known_layout(const Library& library)
 {
     using eCAL::Layer;
@@ -127,7 +127,7 @@ Library find_library()
         library.refusal = "eCAL in '" + library.file + "' is version " + library.version + ", and 6.1 is needed; " + kRemedy;
     } else if (!has_known_layout(library)) {
         library.refusal = "eCAL " + library.version + " in '" + library.file +
-                          "' lays its options out in another way than 6.1.1; " + kRemedy;
+                          "' has another memory layout than 6.1.1; " + kRemedy;
     }
     return library;
 }

@@ -1,7 +1,8 @@
-// What is used of eCAL 6.1.1, declared by hand, and its library, found at run time.
+// Hand-written declarations of the parts of eCAL 6.1.1 that are used, and its library, found at run time.
 //
-// The packages that carry the library carry no headers. So the few types that cross the boundary are declared here as in
-// eCAL's headers, and their layout is checked against defaults that the library itself reports before any of it is used.
+// The packages that carry the library carry no headers. So the few types that cross the boundary are declared here as
+// in eCAL's headers, and their layout is checked against defaults that the library itself reports before any of it is
+// used.
 #ifndef TRIPMETER_ECAL_LIBRARY_H
 #define TRIPMETER_ECAL_LIBRARY_H
 
@@ -11,7 +12,7 @@
 #include <string>
 #include <vector>
 
-// As in ecal/types.h, ecal/config/*.h and ecal/pubsub/*.h of eCAL 6.1.1.
+// Source: ecal/types.h, ecal/config/*.h and ecal/pubsub/*.h of eCAL 6.1.1.
 namespace eCAL {
 
 struct SVersion {
@@ -81,16 +82,16 @@ static_assert(sizeof(Configuration) == 4);
 
 } // namespace eCAL
 
-// The library, loaded for the life of the process, with the functions that are used of it.
+// Library, loaded until the process ends, and its functions that are used.
 struct Library {
-    // Objects of eCAL's classes live in memory of ours; each is a virtual table and a weak pointer.
+    // eCAL's objects live in our memory; each is a virtual table and a weak pointer.
     static constexpr size_t kObjectBytes = 24;
-    // Far more than eCAL::Configuration needs, which is constructed, passed and destroyed by the library only.
+    // Far more than eCAL::Configuration needs; only the library constructs, reads and destroys it.
     static constexpr size_t kConfigurationBytes = 8192;
 
     std::string file;    // as loaded
     std::string version; // "6.1.1"; empty if nothing usable was found
-    std::string refusal; // why not, and what to do
+    std::string refusal; // reason why it cannot be used, and the remedy
 
     eCAL::SVersion (*get_version)();
     void (*construct_configuration)(void* configuration);
@@ -114,7 +115,7 @@ struct Library {
     bool is_usable() const { return refusal.empty(); }
 };
 
-// The library of this process: looked for on the first call, which prints nothing and starts nothing.
+// Library of this process, loaded by the first call, which prints nothing and starts nothing.
 const Library& library();
 
 #endif // TRIPMETER_ECAL_LIBRARY_H

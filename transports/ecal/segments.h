@@ -1,4 +1,4 @@
-// The shared memory that eCAL makes for us, which has random names: noted, so that the host can remove it after a kill.
+// Notes about eCAL's shared memory, which has random names, so that the host can remove it after a kill.
 #ifndef TRIPMETER_ECAL_SEGMENTS_H
 #define TRIPMETER_ECAL_SEGMENTS_H
 
@@ -35,7 +35,7 @@ public:
     Segments(const Segments&) = delete;
     Segments& operator=(const Segments&) = delete;
 
-    // Adds what is mapped and not noted yet, as lines `INODE NAME`.
+    // Adds new mappings as lines `INODE NAME`.
     void note() { note(file_, noted_); }
 
 private:
@@ -67,14 +67,15 @@ private:
         }
     }
 
-    // A thread of eCAL's that cannot start another one ends the process, right after it has made a memory file.
+    // Notes once more before the process ends: a thread of eCAL's ends it if it cannot start another thread, right
+    // after it has made a memory file.
     [[noreturn]] static void end()
     {
         try {
             std::set<std::string> none;
             note(last_file_, none);
         } catch (const std::exception&) {
-            // There is no memory left to note it with.
+            // Out of memory: no note is possible.
         }
         if (last_resort_ != nullptr) {
             last_resort_();
@@ -82,8 +83,8 @@ private:
         std::abort();
     }
 
-    static inline std::atomic<int> nodes_{0}; // of this process
-    static inline std::string last_file_;     // of the first one: what is mapped is of all
+    static inline std::atomic<int> nodes_{0}; // in this process
+    static inline std::string last_file_;     // file of the first node: the mappings are of the whole process
     static inline std::terminate_handler last_resort_ = nullptr;
     const std::string file_;
     std::set<std::string> noted_;

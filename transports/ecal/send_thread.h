@@ -1,8 +1,8 @@
-// A thread that sends for a thread of eCAL's.
+// A thread that sends on behalf of eCAL's callback thread.
 //
 // With an acknowledge time-out, a send blocks until the other side's callback has returned. A leader that sent from its
 // own callback would wait for a follower that waits for that callback to return. In eCAL's own latency samples the
-// callback wakes the main thread, which sends; this thread stands for it.
+// callback wakes the main thread, which sends; this thread plays its part.
 #ifndef TRIPMETER_ECAL_COURIER_H
 #define TRIPMETER_ECAL_COURIER_H
 
@@ -34,7 +34,7 @@ public:
     SendThread(const SendThread&) = delete;
     SendThread& operator=(const SendThread&) = delete;
 
-    // Calls `prepare` and has what it prepared sent; false if the one before was not taken over within the time-out.
+    // Calls `prepare`, then lets the thread send; false if the previous message was not sent within the time-out.
     template <typename Prepare>
     bool submit(std::chrono::nanoseconds timeout, Prepare&& prepare)
     {

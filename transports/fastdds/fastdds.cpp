@@ -1,5 +1,5 @@
-// Tripmeter transport `fastdds`: eProsima Fast DDS 2 through its DDS API. This file is the boundary; node.h and link.h
-// do the work.
+// Tripmeter transport `fastdds`: eProsima Fast DDS 2 through its DDS API. This file holds the plugin's C functions;
+// node.h and link.h do the work.
 
 #include "tripmeter_plugin.hpp"
 #include "link.h"

@@ -19,8 +19,8 @@ namespace {
 constexpr std::chrono::nanoseconds kLongestWait = std::chrono::hours(1);
 constexpr std::chrono::milliseconds kPause{1};
 constexpr std::chrono::milliseconds kGreetingPeriod{10};
-// After this time without a match, a TCP client begins anew, the next time after half as long again: a normal match
-// takes up to 2 s, and more on a busy machine; a failed one lasts for ever.
+// Time without a match after which a TCP client joins anew; each further attempt waits half as long again. A normal
+// match takes up to 2 s, more on a busy machine; a failed one never ends.
 constexpr std::chrono::milliseconds kRejoinAfter{3000};
 
 Duration_t duration(uint64_t nanoseconds)
@@ -61,7 +61,7 @@ void tm_link::open()
         auto* const type = known.empty() ? new SampleType(name, node_.end.max_payload_bytes)
                                          : static_cast<SampleType*>(known.get());
         if (!known.empty()) {
-            // Of another publisher of the same topic.
+            // Another publisher has created the topic.
             place = participant->find_topic(name, {1, 0});
         } else if (TypeSupport support(type); // owns it
                    support.register_type(participant, name) == ReturnCode_t::RETCODE_OK) {
@@ -123,7 +123,7 @@ void tm_link::close() noexcept
     writer_ = nullptr;
 }
 
-// Of several publishers the first greets for all, so that all are connected when it is: they connect one after the other.
+// True if this link greets. The first of several publishers greets for all, as they connect one after the other.
 bool tm_link::greets() const
 {
     return !node_.end.is_publisher || index_ == 0;
@@ -151,7 +151,7 @@ bool tm_link::is_matched(size_t peer_count) const
     return writers.current_count >= static_cast<int32_t>(peer_count);
 }
 
-// Whether an unauthorized peer has got a match in one direction at least.
+// True if an unauthorized peer is matched in at least one direction.
 bool tm_link::is_let_in() const
 {
     PublicationMatchedStatus readers;
@@ -161,7 +161,7 @@ bool tm_link::is_let_in() const
     return readers.current_count > 0 || writers.current_count > 0;
 }
 
-// Whether all are sent; a writer that waits for its readers may have no room.
+// Sends a greeting; false if a writer has no room because it waits for its readers.
 bool tm_link::greet()
 {
     const uint32_t bits = kGreeting | (heard_ == peers_ ? kHeard : 0);
@@ -207,13 +207,13 @@ void tm_link::connect(size_t peer_count, std::chrono::nanoseconds time)
             patience += patience / 2;
         }
         if (node_.wait != TM_CALLBACK) {
-            // Before the first message of the host, there is none to be had.
+            // Only greetings can arrive here: the host sends its first message later.
             receive(message);
         }
         std::this_thread::sleep_for(kPause);
     }
     if (!node_.is_unauthorized && peer_count > 0 && greets()) {
-        // The peer may still wait to be told that it was heard.
+        // Confirms to the peer that it was heard.
         while (!greet() && Clock::now() < deadline) {
             std::this_thread::sleep_for(kPause);
         }
@@ -258,7 +258,7 @@ int32_t tm_link::publish(tm_loan& loan, uint64_t timeout_ns)
 {
     auto written = writer_->write(loan.token, HANDLE_NIL);
     if (written == ReturnCode_t::RETCODE_TIMEOUT && node_.end.settings.waits_for_readers()) {
-        // Each attempt waits for a millisecond.
+        // Each attempt waits for 1 ms.
         const std::chrono::nanoseconds patience(std::min<uint64_t>(timeout_ns, kLongestWait.count()));
         const auto deadline = std::chrono::steady_clock::now() + patience;
         while (written == ReturnCode_t::RETCODE_TIMEOUT && std::chrono::steady_clock::now() < deadline) {
@@ -300,7 +300,7 @@ const Sample* tm_link::take_sample()
         return in_.get();
     }
     while (reader_->take(samples_, infos_, 1) == ReturnCode_t::RETCODE_OK) {
-        // Otherwise it is lost: it has been overwritten.
+        // An invalid sample has been overwritten: it is lost.
         if (!may_be_overrun_ || !infos_[0].valid_data || reader_->is_sample_valid(&samples_[0], &infos_[0])) {
             return &samples_[0];
         }

@@ -17,7 +17,7 @@
 #include <optional>
 
 struct tm_link : private eprosima::fastdds::dds::DataReaderListener {
-    // Opens its ends and registers with its node; throws Failure.
+    // Opens writer and reader, and registers with the node; throws Failure.
     tm_link(tm_node& node, const tm_link_options& options);
     ~tm_link() override;
     tm_link(const tm_link&) = delete;
@@ -25,12 +25,11 @@ struct tm_link : private eprosima::fastdds::dds::DataReaderListener {
 
     // Creates writer and reader. Throws Failure.
     void open();
-    // Removes them.
     void close() noexcept;
-    // Calls nobody any more, and leaves with the node.
+    // Stops all callbacks; the link is closed together with its node.
     void retire();
 
-    // Waits for the peers: until both directions have carried a greeting. Throws Failure (TM_FAILED) after the time.
+    // Waits until greetings have been exchanged with all peers. Throws Failure (TM_FAILED) after `time`.
     void connect(size_t peer_count, std::chrono::nanoseconds time);
 
     int32_t loan(size_t length, tm_loan& loan);
@@ -41,7 +40,7 @@ struct tm_link : private eprosima::fastdds::dds::DataReaderListener {
 
   private:
     void on_data_available(eprosima::fastdds::dds::DataReader* reader) override;
-    // The next message, if there is one; greetings are dealt with.
+    // Takes the next message, if there is one; handles greetings.
     int32_t receive(tm_message& message);
     int32_t poll(tm_message& message);
     const Sample* take_sample();
@@ -65,20 +64,20 @@ struct tm_link : private eprosima::fastdds::dds::DataReaderListener {
     eprosima::fastdds::dds::SampleInfoSeq infos_;
     eprosima::fastdds::dds::SampleInfo info_;
     SampleType* out_type_{}; // owned by the participant
-    // A loan that was not sent, and is the next one. Given back, it would go to the end of the writer's queue, and the next
-    // place in turn may be of a message that is being read.
+    // Unsent loan, reused as the next one. Given back, it would go to the end of the writer's queue, and the next
+    // sample in the queue may hold a message that is being read.
     Sample* spare_{};
     size_t spare_length_{};
-    bool may_be_overrun_{}; // a writer may overwrite samples that were not taken
+    bool may_be_overrun_{}; // true if a writer may overwrite samples that were not taken
     eprosima::fastdds::dds::DataWriter* writer_{};
-    eprosima::fastdds::dds::DataReader* reader_{}; // none where another link greets for this one
+    eprosima::fastdds::dds::DataReader* reader_{}; // null if another link greets for this one
     eprosima::fastdds::dds::Topic* topics_[2]{};
-    // Greetings, a bit for each peer: it was heard; it has said that it heard us.
+    // A bit for each peer whose greeting was heard, and for each that has confirmed ours.
     std::atomic<uint64_t> heard_{};
     std::atomic<uint64_t> acknowledged_{};
     uint64_t peers_{1};
-    // Wait poll: what has arrived, counted by the library's thread, and how much of it is known to be taken. Asking the
-    // reader would take the lock that the library's thread needs to put a message in.
+    // Wait poll: messages arrived, counted by the library's thread, and messages taken. Asking the reader instead would
+    // take the lock that the library's thread needs to add a message.
     std::atomic<uint64_t> arrived_{};
     uint64_t taken_{};
     bool may_be_more_{};

@@ -11,7 +11,7 @@ using eprosima::fastdds::dds::Log;
 
 namespace {
 
-// One cause may log an error at each level that it passes.
+// Several errors are kept, as one cause may log an error at each level that it passes.
 constexpr size_t kMostErrors = 3;
 
 struct Latest {
@@ -19,7 +19,7 @@ struct Latest {
     std::deque<std::string> errors;
 };
 
-// The log lives as long as the process, and so does what listens to it.
+// Latest errors, shared with the log's consumer, which lives until the process ends.
 std::shared_ptr<Latest> latest()
 {
     static const auto shared = std::make_shared<Latest>();

@@ -1,4 +1,4 @@
-// What Fast DDS says about its errors, which it tells to its log only.
+// Causes of Fast DDS's errors, which it writes only to its log.
 
 #ifndef TRIPMETER_FASTDDS_LOG_H
 #define TRIPMETER_FASTDDS_LOG_H
@@ -8,7 +8,7 @@
 // Starts to listen to Fast DDS's log, once per process.
 void watch_log();
 
-// The latest errors that were logged, with ": " before them, or nothing.
+// Up to three latest errors of the log, prefixed with ": "; empty if there are none.
 std::string logged_errors();
 
 #endif // TRIPMETER_FASTDDS_LOG_H

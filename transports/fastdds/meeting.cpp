@@ -23,7 +23,7 @@ Meeting::Meeting(const tm_node_options& options, const Settings& settings)
     }
     const long domain = read_number(folder_ + "/domain");
     if (domain < 0) {
-        throw Failure(TM_INVALID, "an unauthorized peer comes to a pair that has not agreed on a domain");
+        throw Failure(TM_INVALID, "an unauthorized peer was started before the true pair has agreed on a domain");
     }
     domain_ = static_cast<uint32_t>(domain);
     leader_ = read_word(folder_ + "/leader");
@@ -54,7 +54,7 @@ void Meeting::agree(const tm_node_options& options, const Settings& settings)
     if (settings.is_secured) {
         make_credentials(folder_, domain_, text(options.run_id));
     }
-    // Only between hosts is it not the same at both ends, and then the leader comes first.
+    // The address differs between the ends only between hosts, and there the leader comes first.
     leader_ = tripmeter::address(options);
     write_whole(folder_ + "/leader", leader_);
     write_whole(file, std::to_string(domain_));
@@ -71,7 +71,7 @@ uint16_t Meeting::hear_port(std::chrono::milliseconds time) const
     long port = read_number(folder_ + "/port");
     while (port < 0) {
         if (std::chrono::steady_clock::now() >= deadline) {
-            throw Failure(TM_FAILED, "the leader does not listen after " + std::to_string(time.count()) + " ms");
+            throw Failure(TM_FAILED, "the leader announced no TCP port within " + std::to_string(time.count()) + " ms");
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
         port = read_number(folder_ + "/port");

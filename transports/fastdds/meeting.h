@@ -1,5 +1,5 @@
-// What the processes of one run agree on: domain, address and port, credentials. It stands in a folder of the run's
-// scratch folder, and is sent from there to other hosts.
+// Agreement of the processes of a run: domain, address and port, credentials. Its files lie in a folder of the run's
+// scratch folder, from where they are copied to other hosts.
 
 #ifndef TRIPMETER_FASTDDS_MEETING_H
 #define TRIPMETER_FASTDDS_MEETING_H
@@ -13,8 +13,8 @@
 class Meeting
 {
   public:
-    // Whoever comes first decides on the domain, and makes the credentials, if any are needed; an unauthorized peer never does.
-    // Throws Failure.
+    // The first process chooses the domain, and makes the credentials if any are needed; an unauthorized peer never
+    // does. Throws Failure.
     Meeting(const tm_node_options& options, const Settings& settings);
 
     uint32_t domain() const
@@ -22,28 +22,28 @@ class Meeting
         return domain_;
     }
 
-    // Where the leader is found.
+    // Address of the leader.
     const std::string& leader() const
     {
         return leader_;
     }
 
-    // Folder of the credentials of the true pair, or, of an unauthorized peer with foreign ones, of a folder of its own.
+    // Folder of the credentials: the true pair's, or an own one for an unauthorized peer with foreign credentials.
     const std::string& credentials() const
     {
         return credentials_;
     }
 
-    // The domain is now taken visibly, because our sockets are open: the claim on it can go.
+    // Releases the claim on the domain: our open sockets now show that it is in use.
     void settled()
     {
         claim_ = Descriptor();
     }
 
-    // Tells the port that the leader listens at.
+    // Writes the port at which the leader listens.
     void tell_port(uint16_t port) const;
 
-    // The port that the leader listens at; waits for it. Throws Failure after the time.
+    // Waits for the port at which the leader listens. Throws Failure after `time`.
     uint16_t hear_port(std::chrono::milliseconds time) const;
 
   private:
@@ -56,10 +56,10 @@ class Meeting
     Descriptor claim_;
 };
 
-// A TCP port of that address that is free now. Throws Failure.
+// A free TCP port of the address. Throws Failure.
 uint16_t free_tcp_port(const std::string& address);
 
-// Whether a socket of this process listens at a TCP port.
+// True if a socket of this process listens at the TCP port.
 bool listens_at(uint16_t port);
 
 #endif // TRIPMETER_FASTDDS_MEETING_H

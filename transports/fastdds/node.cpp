@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kSegmentPrefix = "fastrtps_";
 constexpr std::chrono::seconds kLeaderTime{10};
-// Somebody else may take a port between our looking for it and Fast DDS's using it.
+// Another process may take a free port before Fast DDS binds to it.
 constexpr int kPortAttempts = 5;
 
 Settings checked(const tm_node_options& options)
@@ -40,12 +40,13 @@ Participant::Participant(uint32_t domain, const DomainParticipantQos& qos)
 {
     participant = DomainParticipantFactory::get_instance()->create_participant(domain, qos);
     if (participant == nullptr) {
-        throw Failure(TM_FAILED, "no participant in domain " + std::to_string(domain) + logged_errors());
+        throw Failure(TM_FAILED, "cannot create a participant in domain " + std::to_string(domain) + logged_errors());
     }
     publisher = participant->create_publisher(PUBLISHER_QOS_DEFAULT);
     subscriber = participant->create_subscriber(SUBSCRIBER_QOS_DEFAULT);
     if (publisher == nullptr || subscriber == nullptr) {
-        throw Failure(TM_FAILED, "neither publisher nor subscriber without the other" + logged_errors());
+        throw Failure(TM_FAILED, "creating the publisher or the subscriber in domain " + std::to_string(domain)
+                                     + " failed" + logged_errors());
     }
 }
 
@@ -73,13 +74,13 @@ tm_node::tm_node(const tm_node_options& options)
     join_with_room(text(options.scratch_dir) + "/fastdds-room");
     meeting_.settled();
     if (end.is_secured && end.is_leader) {
-        // Read, and nothing for another host.
+        // The participant has read the key, and no other host needs it.
         forget_key(meeting_.credentials(), "leader");
     }
 }
 
-// Fast DDS 2.9 may damage its heap when a participant, or an end of it, is deleted while it still deals with the departure of
-// others: so one node leaves after the other with all that it has, and gives the others time to notice.
+// Fast DDS 2.9 may corrupt its heap when a participant, or a writer or reader of it, is deleted while it still handles
+// the departure of others. So nodes leave one after the other, and each gives the others time to notice.
 bool tm_node::leave() noexcept
 {
     constexpr auto kNoticed = std::chrono::milliseconds(20);
@@ -102,7 +103,7 @@ tm_node::~tm_node()
     }
 }
 
-// One process after the other: each finds what the one before it has left.
+// Processes join one after the other, so that each sees the room that the previous ones have left.
 void tm_node::join_with_room(const std::string& lock)
 {
     if (end.settings.way != Way::shm) {
@@ -124,7 +125,7 @@ void tm_node::join()
     }
     const uint16_t port = is_tcp_client() ? meeting_.hear_port(kLeaderTime) : 0;
     joined = std::make_unique<Participant>(meeting_.domain(), end.participant(meeting_, port));
-    // A profile may have sockets of any kind; two participants of one process do without some.
+    // Not checked with a profile, which may use any kind of socket, and not within one process, which needs fewer.
     const bool has_own_sockets = end.settings.way == Way::udp || end.settings.way == Way::data_sharing;
     if (has_own_sockets && end.settings.profile.empty()) {
         check_ports(meeting_.domain(), end.address, end.is_between_hosts);
@@ -142,7 +143,7 @@ void tm_node::join_as_tcp_leader()
         }
         joined.reset();
     }
-    throw Failure(TM_FAILED, "no TCP port to listen at after " + std::to_string(kPortAttempts) + " attempts"
+    throw Failure(TM_FAILED, "no TCP port to listen at was found in " + std::to_string(kPortAttempts) + " attempts"
                                  + logged_errors());
 }
 

@@ -30,24 +30,24 @@ class Participant
 };
 
 struct tm_node {
-    // Joins; throws Failure.
+    // Joins the domain; throws Failure.
     explicit tm_node(const tm_node_options& options);
-    // Leaves, before it is destroyed. False if Fast DDS does not come back from that: then the node must stay as it is.
+    // Leaves the domain, before destruction. False if Fast DDS hangs: then the node must not be destroyed.
     bool leave() noexcept;
     ~tm_node();
     tm_node(const tm_node&) = delete;
     tm_node& operator=(const tm_node&) = delete;
 
-    // Leaves and joins again, with all links: what helps a TCP client whose discovery came to nothing.
+    // Leaves and joins again with all links: the remedy for a TCP client whose discovery has failed.
     void rejoin();
 
-    // Can this end fix its discovery by joining again?
+    // True if this end can repair its discovery by joining again.
     bool is_tcp_client() const
     {
         return end.settings.way == Way::tcp && !end.is_leader;
     }
 
-    // The peer is known and has all it needs: keys are removed, and names noted for the host.
+    // Called when the peer is connected: removes keys that nobody needs any more, and notes names for the host.
     void connected();
 
     const End end;
@@ -63,7 +63,7 @@ struct tm_node {
     void join_with_room(const std::string& lock);
     void join_as_tcp_leader();
 
-    const std::string leaving_; // a file that is locked by who leaves
+    const std::string leaving_; // file that the leaving process locks
     Meeting meeting_;
     SharedMemoryNotes notes_;
 };

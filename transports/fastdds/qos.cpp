@@ -34,7 +34,7 @@ using eprosima::fastrtps::xmlparser::XMLProfileManager;
 
 namespace {
 
-// Room for headers beside the payload in one message of the shared-memory transport.
+// Room for the headers of a message of the shared-memory transport.
 constexpr uint32_t kMessageOverhead = 4096;
 constexpr uint32_t kDefaultMessageBytes = 65'500;
 
@@ -68,10 +68,10 @@ void set_history(Qos& qos, const Settings& settings)
     qos.endpoint().history_memory_policy = eprosima::fastrtps::rtps::PREALLOCATED_WITH_REALLOC_MEMORY_MODE;
 }
 
-// A reader of shared data acknowledges a sample when it takes it, and reads it in place. A writer that keeps the last
-// samples writes over those that a slow reader has not taken, or is reading. One that keeps all waits until all readers
-// have taken the oldest: while one of them reads message n, message n + depth + 1 is the last that can be loaned, and the
-// place of n, which all others are used before, is free for n + depth + kExtraSamples.
+// Under data sharing, a reader acknowledges a sample when it takes it, and reads it in place. A KEEP_LAST writer
+// overwrites samples that a slow reader has not taken, or is reading. A KEEP_ALL writer waits until all readers have
+// taken the oldest. While a reader reads message n, the last message that can be loaned is n + depth + 1. The memory of
+// n is reused after all others, for message n + depth + kExtraSamples.
 void keep_all(DataWriterQos& qos, const Settings& settings)
 {
     static_assert(kExtraSamples > 1);
@@ -80,11 +80,11 @@ void keep_all(DataWriterQos& qos, const Settings& settings)
     qos.resource_limits().max_samples = depth;
     qos.resource_limits().max_instances = 1;
     qos.resource_limits().max_samples_per_instance = depth;
-    // So long is one attempt; publishing has a time-out of its own.
+    // Duration of one attempt, in seconds and nanoseconds; publishing retries until its own time-out.
     qos.reliability().max_blocking_time = Duration_t(0, 1'000'000);
 }
 
-// Of an address; the port, 0, stands for that of RTPS.
+// Locator of an address; port 0 stands for the port that RTPS defines.
 eprosima::fastrtps::rtps::Locator_t udp_locator(const std::string& address)
 {
     eprosima::fastrtps::rtps::Locator_t made;
@@ -102,7 +102,7 @@ eprosima::fastrtps::rtps::Locator_t udp_locator(const std::string& address)
 
 void load_profile(const Settings& settings, bool is_leader)
 {
-    // Fast DDS keeps profiles for the whole process, without a lock; within one process, both ends come here at once.
+    // Fast DDS stores profiles per process without a lock; two ends in one process call this at the same time.
     static std::mutex loading;
     const std::lock_guard<std::mutex> lock(loading);
     ignore_defaults();
@@ -161,7 +161,7 @@ DomainParticipantQos End::participant(const Meeting& meeting, uint16_t tcp_port)
     DomainParticipantQos qos;
     qos.name(is_leader ? "tripmeter-leader" : "tripmeter-follower");
     if (!settings.profile.empty()) {
-        // One that the file does not have leaves the QoS as it is.
+        // A profile that is not in the file leaves the QoS unchanged.
         DomainParticipantFactory::get_instance()->get_participant_qos_from_profile(profile("participant"), qos);
     }
     if (qos.transport().user_transports.empty()) {
@@ -210,7 +210,7 @@ void End::set_transport(DomainParticipantQos& qos, const std::string& leader, ui
     if (settings.way == Way::udp && is_between_hosts) {
         set_udp_peer(qos, leader);
     }
-    // Where nobody hears multicast, so many participants of the host are looked for.
+    // Number of participants per host that are tried where there is no multicast.
     sockets->maxInitialPeersRange = std::max(sockets->maxInitialPeersRange, follower_count + 2);
     sockets->interfaceWhiteList.emplace_back(address);
     sockets->sendBufferSize = settings.socket_buffer_bytes;
@@ -234,7 +234,7 @@ void End::set_tcp_peer(DomainParticipantQos& qos, const std::string& leader, uin
     }
 }
 
-// Between hosts nothing is multicast: followers announce themselves to the leader, which answers whom it has heard.
+// Between hosts there is no multicast: followers announce themselves to the leader, which answers.
 void End::set_udp_peer(DomainParticipantQos& qos, const std::string& leader) const
 {
     auto& builtin = qos.wire_protocol().builtin;
@@ -274,8 +274,8 @@ DataWriterQos End::writer(const Publisher& publisher) const
         qos.data_sharing(data_sharing());
     }
     if (settings.way == Way::tcp) {
-        // With piggybacked heartbeats, both ends of one connection may wait for each other for ever: each writes, and
-        // neither reads, as of messages of some 100 kB.
+        // With piggybacked heartbeats, both ends of a connection may deadlock from some 100 kB per message on: each
+        // writes, and neither reads.
         qos.reliable_writer_qos().disable_heartbeat_piggyback = true;
     }
     return qos;
@@ -288,7 +288,7 @@ DataReaderQos End::reader(const Subscriber& subscriber) const
     qos.durability().kind = VOLATILE_DURABILITY_QOS;
     set_history(qos, settings);
     if (settings.waits_for_readers() && is_leader) {
-        // All that the followers' writers may have under way, so that none is dropped.
+        // Room for all unacknowledged samples of all followers' writers, so that none is dropped.
         qos.history().depth *= static_cast<int32_t>(follower_count);
     }
     if (!settings.profile.empty()) {

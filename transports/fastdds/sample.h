@@ -11,19 +11,18 @@
 #include <memory>
 #include <string>
 
-// A length and so many bytes; both ends run on one host. It follows the 4 bytes of the CDR header, so that `data` lies
-// at a multiple of 8 where the whole does.
+// A length and that many bytes. It follows the CDR header of 4 bytes, so that `data` is aligned to 8 if the header is.
 struct Sample {
     // Bytes of `data`, or kGreeting with bits of the greeting.
     uint32_t length;
     uint8_t data[1];
 };
 
-// Samples that links exchange while they connect carry this bit in place of a length.
+// Marks a greeting, which links exchange while they connect; it stands in place of the length.
 constexpr uint32_t kGreeting = 1u << 31;
-// Greeting: its sender has heard the receiver, and all others that it waits for.
+// Greeting: the sender has heard all peers that it waits for, the receiver included.
 constexpr uint32_t kHeard = 1u << 30;
-// Greeting: index of the follower that sends it, or of one of several publishers; 0 for the leader else.
+// Greeting: index of the sending follower, or of the sending publisher if there are several; otherwise 0.
 constexpr uint32_t kSender = (1u << 6) - 1;
 
 // Memory of one sample of ours, with `data` aligned to 8.
@@ -44,7 +43,7 @@ class OwnSample
     std::unique_ptr<uint64_t[]> words_;
 };
 
-// The type of one end of one topic. Plain and bounded, so that it can be loaned and shared.
+// Topic type at one end. Plain and bounded, so that samples can be loaned and shared.
 class SampleType : public eprosima::fastdds::dds::TopicDataType
 {
   public:
@@ -57,7 +56,7 @@ class SampleType : public eprosima::fastdds::dds::TopicDataType
         auto_fill_type_information(false);
     }
 
-    // A loan is as long as its type: the next one shall carry so many bytes. Sends what is used instead of the maximum.
+    // Sets the payload size of the next loan, as a loan is as long as its type. So only the used bytes are sent.
     void next_loan(uint64_t payload_bytes)
     {
         m_typeSize = serialized_bytes(payload_bytes);

@@ -37,7 +37,7 @@ using Buffer = std::unique_ptr<BIO, Freeing<BIO, BIO_free_all>>;
 using Signature = std::unique_ptr<PKCS7, Freeing<PKCS7, PKCS7_free>>;
 using Extension = std::unique_ptr<X509_EXTENSION, Freeing<X509_EXTENSION, X509_EXTENSION_free>>;
 
-// Longer than any run; the clock may be set back meanwhile.
+// Certificates are valid from a day ago, as the clock may be set back, and for longer than any run.
 constexpr long kDay = 24 * 60 * 60;
 
 struct Identity {
@@ -67,7 +67,7 @@ void add_extension(X509* certificate, X509* issuer, int kind, const char* value)
     check(extension && X509_add_ext(certificate, extension.get(), -1) == 1, "an extension of a certificate");
 }
 
-// A new key with a certificate that `authority` signed, or signed by itself, as an authority.
+// Makes a key with a certificate signed by `authority`; without one, an authority that signs itself.
 Identity make_identity(const std::string& name, const Identity* authority)
 {
     Identity made{Key(EVP_EC_gen("P-256")), Certificate(X509_new())};
@@ -92,7 +92,7 @@ Identity make_identity(const std::string& name, const Identity* authority)
     return made;
 }
 
-// A new file that nobody else can read.
+// Creates a file that only this user can read.
 Buffer create(const std::string& path)
 {
     const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -115,7 +115,7 @@ void write_key(const std::string& path, const Identity& identity)
           "writing a key");
 }
 
-// As `openssl smime -sign -text` does.
+// Writes a signed document, as `openssl smime -sign -text` does.
 void write_signed(const std::string& path, const std::string& document, const Identity& authority)
 {
     const Buffer content(BIO_new_mem_buf(document.data(), static_cast<int>(document.size())));
@@ -220,6 +220,6 @@ void use_credentials(eprosima::fastdds::dds::DomainParticipantQos& qos, const st
 
 void forget_key(const std::string& folder, const std::string& name) noexcept
 {
-    // One that is not there any more has been forgotten before.
+    // Fails only if the key is already removed.
     unlink(key_file(folder, name).c_str());
 }

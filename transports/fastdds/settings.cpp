@@ -18,20 +18,20 @@ namespace {
 constexpr uint32_t kPatterns = TM_PING | TM_PUBLISH | TM_CALL | TM_THROUGHPUT;
 constexpr uint32_t kWaits = TM_POLL | TM_BLOCK | TM_CALLBACK;
 constexpr uint32_t kFlags = TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT;
-// A loan is as long as its type says, which writers of one topic have in common.
+// Several publishers need copies: the type sets the length of a loan, and writers of one topic share the type.
 constexpr uint32_t kCopyingFlags = kFlags | TM_PUBLISHERS;
 
 constexpr uint64_t kLargestPayload = UINT64_C(64) << 20;
 constexpr uint32_t kMostDepth = 1000;
 constexpr uint32_t kLeastBuffer = 1u << 16;
 constexpr uint32_t kMostBuffer = 1u << 30;
-// Peers that tell each other apart when they greet.
+// Most peers that a greeting can tell apart.
 constexpr uint32_t kMostGreeting = 64;
-// What surrounds a payload in a message: RTPS and DDS-Security headers.
+// RTPS and DDS-Security headers around a payload.
 constexpr uint64_t kMessageOverhead = 4096;
 
-// Acknowledgements that find room in the buffer of a socket. The kernel counts some 800 bytes for a short datagram, and grants
-// twice what is asked for, up to net.core.rmem_max. Discovery uses the same buffer, so a quarter of it is theirs.
+// Number of acknowledgements that fit into a quarter of a socket's buffer; discovery uses the same buffer. The kernel
+// charges some 800 bytes for a short datagram, and grants twice the requested size, up to net.core.rmem_max.
 uint64_t room_for_acknowledgements(const tm_node_options& options)
 {
     constexpr uint64_t kOfOne = 4 * 800;
@@ -40,12 +40,12 @@ uint64_t room_for_acknowledgements(const tm_node_options& options)
     return 2 * std::min<uint64_t>(most, number(options, "socket_buffer", kLeastBuffer, kMostBuffer)) / kOfOne;
 }
 
-// A reader of shared data acknowledges each sample once, by a datagram. If all that a writer waits for are
-// lost, it waits for ever: so no more may be under way than there is room for.
+// Under data sharing, a reader acknowledges each sample once, by a datagram. If all acknowledgements are lost, the
+// writer waits forever, so no more may be in flight than the buffer holds.
 uint32_t depth_of_data_sharing(const tm_node_options& options, bool is_stream)
 {
     constexpr uint32_t kOfStreams = 16;
-    // A writer waits for acknowledgements, which come after the answer: some samples spare it that.
+    // Acknowledgements arrive after the answer; some spare samples save the writer from waiting for them.
     constexpr uint32_t kOfTurns = 4;
     const uint64_t readers = uint64_t{std::max(options.follower_count, 1u)} * std::max(options.link_count, 1u);
     const uint64_t most = room_for_acknowledgements(options) / readers;
@@ -61,8 +61,8 @@ uint32_t depth_of_data_sharing(const tm_node_options& options, bool is_stream)
     return static_cast<uint32_t>(std::min<uint64_t>(depth, most));
 }
 
-// With one sample, a message that comes before the one before it was taken replaces it, also of a reliable writer but
-// one of data sharing.
+// With depth 1, a message that arrives before the previous one was taken replaces it, even from a reliable writer; only
+// a reliable writer under data sharing waits.
 uint32_t depth_of(const tm_node_options& options, Way way)
 {
     constexpr uint32_t kOfStreams = 16;
@@ -146,7 +146,7 @@ Settings::Settings(const tm_node_options& options)
                                     + std::to_string(kMostGreeting));
     }
     if (options.publisher_count > 1 && has_loans) {
-        throw Failure(TM_INVALID, "several publishers have one type, which says how long a loan is; use loans=off or auto");
+        throw Failure(TM_INVALID, "several publishers share one type, which fixes the length of a loan; use loans=off");
     }
     if (is_secured && (way == Way::intra || way == Way::data_sharing)) {
         throw Failure(TM_INVALID, "Fast DDS cannot secure variant " + text(options.variant)
@@ -168,7 +168,7 @@ uint64_t Settings::max_payload_bytes() const
     case Way::shm:
         return segment_bytes / 2 - kMessageOverhead;
     case Way::data_sharing: {
-        // Two writers, whose pages stay in memory once they are locked; half of the room is left to others.
+        // Two writers, whose pages stay in memory once they are locked; half of the room is left for others.
         const uint64_t samples = 2 * (depth + kExtraSamples + 1);
         return std::min(kLargestPayload, free_shared_memory() / 2 / samples);
     }

@@ -11,17 +11,17 @@
 
 using tripmeter::text;
 
-// In the order of the variants.
+// Path of the messages, in the order of the variants.
 enum class Way { udp, tcp, shm, data_sharing, intra };
 
 struct Settings {
-    // Throws Failure (TM_INVALID) if something is not understood or does not go together.
+    // Throws Failure (TM_INVALID) if an option is not valid, or conflicts with another.
     explicit Settings(const tm_node_options& options);
 
     // The largest message in bytes.
     uint64_t max_payload_bytes() const;
 
-    // Whether a writer waits until its samples are taken, and overwrites none before.
+    // True if a writer waits until its samples are taken, and never overwrites them before.
     bool waits_for_readers() const
     {
         return way == Way::data_sharing && is_reliable;

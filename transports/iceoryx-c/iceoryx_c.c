@@ -29,8 +29,8 @@ struct tm_node {
     uint64_t max_payload_bytes;
     bool is_leader;
     bool is_answered;
-    bool looks_first; /* before it waits */
-    bool has_publishers; /* of one topic, more than one */
+    bool looks_first; /* checks the queue before it waits */
+    bool has_publishers; /* more than one, on one topic */
     uint32_t wait;
     iox_listener_storage_t listener_storage;
     iox_listener_t listener; /* NULL unless the system's own thread delivers */
@@ -93,7 +93,7 @@ static int32_t receive(tm_link *link, tm_message *message)
     return TM_OK;
 }
 
-/* Runs in the listener's thread. One event may stand for several messages. */
+/* Runs in the listener's thread. One event may announce several messages. */
 static void deliver(iox_sub_t subscriber, void *context)
 {
     tm_link *link = context;
@@ -188,7 +188,7 @@ static void create_ports(tm_link *link)
     }
 }
 
-/* True once the subscriber wakes whoever waits for it. */
+/* Attaches the subscriber to the wait set or the listener; true on success. */
 static bool attach(tm_link *link)
 {
     if (link->subscriber == NULL || link->node->wait == TM_POLL) {
@@ -236,7 +236,7 @@ static bool loan_survives(tm_link *link, uint32_t length)
     return child > 0 && WIFEXITED(status);
 }
 
-/* One loan of the largest payload, before the measurement starts. */
+/* Tries a loan of the largest payload before the measurement starts. */
 static int32_t try_loan(tm_link *link, tm_error *error)
 {
     const uint32_t length = (uint32_t)link->node->max_payload_bytes;

@@ -88,8 +88,8 @@ struct tm_node {
     const uint64_t max_payload_bytes;
     const bool is_leader;
     const bool is_answered;
-    const bool looks_first; // before it waits
-    const bool has_publishers; // of one topic, more than one
+    const bool looks_first; // checks the queue before it waits
+    const bool has_publishers; // more than one, on one topic
     const uint32_t wait;
     const iox::cxx::GenericRAII error_handler;
     std::optional<iox::popo::Listener> listener;
@@ -114,7 +114,7 @@ struct tm_link {
         }
     }
 
-    // True once the subscriber wakes whoever waits for it.
+    // Attaches the subscriber to the wait set or the listener; true on success.
     bool attach()
     {
         if (!subscriber) {
@@ -133,7 +133,7 @@ struct tm_link {
         return true;
     }
 
-    // Runs in the listener's thread. One event may stand for several messages.
+    // Runs in the listener's thread. One event may announce several messages.
     static void deliver(UntypedSubscriber* source, tm_link* self)
     {
         tm_message message{};
@@ -160,7 +160,7 @@ struct tm_link {
     const tm_on_message on_message;
     void* const context;
     std::optional<UntypedPublisher> publisher;
-    std::optional<iox::popo::WaitSet<>> wait_set; // before the subscriber: it detaches itself when it goes
+    std::optional<iox::popo::WaitSet<>> wait_set; // before the subscriber, which detaches itself in its destructor
     std::optional<UntypedSubscriber> subscriber;
 };
 

@@ -13,7 +13,7 @@ from rosidl_generator_type_description import generate_type_hash
 from rosidl_typesupport_fastrtps_c import generate_typesupport_fastrtps_c
 
 PACKAGE = "tripmeter_ros2"
-# What the interfaces, and the events of a service, refer to.
+# Packages that the interfaces and a service's events refer to.
 DEPENDENCIES = ["service_msgs", "builtin_interfaces"]
 
 

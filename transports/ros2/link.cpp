@@ -41,12 +41,12 @@ void tm_link::connect(size_t peer_count, std::chrono::nanoseconds time)
             greet_all();
             greeted = now;
         }
-        // Before the first message of the host, there is none to be had.
+        // Only greetings can arrive here: the host sends its first message later.
         receive(message);
         std::this_thread::sleep_for(kPause);
     }
     if (peer_count > 0 && greets()) {
-        // The peer may still wait to be told that it was heard.
+        // Confirms to the peer that it was heard.
         greet_all();
     }
     node.connected();
@@ -93,7 +93,7 @@ void tm_link::reserve(rosidl_runtime_c__uint8__Sequence& data) const
     if (!rosidl_runtime_c__uint8__Sequence__init(&data, node.max_payload_bytes)) {
         throw Failure(TM_FAILED, "no memory for a message of " + std::to_string(node.max_payload_bytes) + " bytes");
     }
-    // Its pages are there before the first message is.
+    // Allocates all pages before the first message.
     std::memset(data.data, 1, data.size);
     data.size = 0;
 }

@@ -16,9 +16,9 @@ namespace {
 
 constexpr const char* kSegmentPrefix = "fastdds_";
 constexpr const char* kFolder = "/ros2";
-// Locked by followers for as long as they are there, and by the leader when it leaves.
+// File that followers lock until they leave, and the leader when it leaves.
 constexpr const char* kPresent = "/present";
-// Locked by the follower that leaves.
+// File that a follower locks while it leaves.
 constexpr const char* kLeaving = "/leaving";
 
 std::string element(const std::string& name, const std::string& content)
@@ -73,7 +73,7 @@ tm_node::tm_node(const tm_node_options& options)
     , has_publishers(options.publisher_count > 1)
     , max_payload_bytes(options.max_payload_bytes)
     , folder_(text(options.scratch_dir) + kFolder)
-    // Names of ROS 2 have underscores only, and none begins with a digit.
+    // ROS 2's names allow underscores but no hyphens, and no digit at the start.
     , namespace_([&] {
         std::string name = text(options.run_id);
         std::replace(name.begin(), name.end(), '-', '_');
@@ -93,7 +93,7 @@ tm_node::tm_node(const tm_node_options& options)
     const std::string name = is_leader ? "leader" : "follower_" + std::to_string(follower_index);
     const auto join = [&] { joined = std::make_unique<Context>(domain_.domain, name); };
     if (settings.is_shared) {
-        // One process after the other: each finds what the one before it has left.
+        // Processes join one after the other, so that each sees the room that the previous ones have left.
         const Descriptor alone = lock_file(folder_ + "/room");
         check_room(settings.segment_bytes);
         notes_.note_during(join);
@@ -102,7 +102,7 @@ tm_node::tm_node(const tm_node_options& options)
         notes_.note_during(join);
     }
     check_ports(domain_.domain, tripmeter::address(options), tm_is_between_hosts(&options));
-    // The domain is now taken visibly, because our sockets are open.
+    // Our open sockets now show that the domain is in use.
     domain_.claim = Descriptor();
     if (!is_leader) {
         presence_ = lock_shared(folder_ + kPresent);
@@ -110,14 +110,14 @@ tm_node::tm_node(const tm_node_options& options)
     }
 }
 
-// Fast DDS 3.2 may not come back from deleting a participant that hears meanwhile that endpoints of another one are gone: it
-// takes a lock again and again that its receiving thread waits for. So followers leave one after the other, and the leader
-// after all of them; until then, nobody closes anything.
+// Fast DDS 3.2 may hang while it deletes a participant that learns at the same time that another one's endpoints are
+// gone: it keeps taking a lock that its receiving thread waits for. So followers leave one after the other, and the
+// leader after all of them; until then, nobody closes anything.
 bool tm_node::leave() noexcept
 {
     constexpr auto kNoticed = std::chrono::milliseconds(20);
     const Descriptor turn = lock_in_turn(folder_ + (is_leader ? kPresent : kLeaving));
-    // What the one before has sent at last is dealt with.
+    // Time to handle the last messages of the follower that left before.
     std::this_thread::sleep_for(kNoticed);
     notes_.note_again();
     if (is_leader && !have_followers_left()) {
@@ -152,8 +152,8 @@ bool tm_node::have_followers_left() const
     return true;
 }
 
-// Whoever comes first decides on the domain. Only between hosts is the leader's address not the same at both ends, and then
-// the leader comes first.
+// The first process chooses the domain. The leader's address differs between the ends only between hosts, and there the
+// leader comes first.
 ClaimedDomain tm_node::agree(const tm_node_options& options)
 {
     make_folder(folder_);
@@ -173,9 +173,8 @@ ClaimedDomain tm_node::agree(const tm_node_options& options)
     return chosen;
 }
 
-// Fast DDS's profile of this run: the transports that it would have anyway, but none that we do not claim, and one address
-// as their only network. Between hosts nothing is multicast: followers announce themselves to the leader, which answers whom
-// it has heard.
+// Fast DDS's profile of this run: its default transports, limited to those that the variant claims and to one address.
+// Between hosts there is no multicast: followers announce themselves to the leader, which answers.
 std::string tm_node::profile(const tm_node_options& options) const
 {
     std::string transports;
@@ -189,7 +188,7 @@ std::string tm_node::profile(const tm_node_options& options) const
         add("shared", "SHM",
             element("maxMessageSize", settings.fragment_bytes) + element("segment_size", settings.segment_bytes));
     }
-    // Where nobody hears multicast, so many participants of the host are looked for.
+    // Number of participants per host that are tried where there is no multicast.
     const uint32_t most_peers = std::max<uint32_t>(4, options.follower_count + 2);
     const std::string address = tripmeter::address(options);
     const bool is_v6 = address.find(':') != std::string::npos;
@@ -198,7 +197,7 @@ std::string tm_node::profile(const tm_node_options& options) const
             + element("receiveBufferSize", settings.socket_buffer_bytes) + element("maxInitialPeersRange", most_peers)
             + element("interfaceWhiteList", element("address", address)));
     const auto locator = [&](const std::string& end) {
-        // Port 0 stands for that of RTPS.
+        // Port 0 stands for the port that RTPS defines.
         const std::string place = element("port", 0) + element("address", end);
         return element("locator", element(is_v6 ? "udpv6" : "udpv4", place));
     };
@@ -209,7 +208,8 @@ std::string tm_node::profile(const tm_node_options& options) const
                     + (is_leader ? "" : element("initialPeersList", locator(leader_)));
         discovery = element("builtin", discovery);
     }
-    // The ports that the domain has anyway, with a base of its own: with that of all domains, flow ports would be theirs, too.
+    // The domain's usual ports, but expressed as its own port base: with the common base, all domains would use the
+    // same flow ports.
     const auto ports =
         element("port", element("portBase", first_port(domain_.domain)) + element("domainIDGain", 0u));
     const auto rtps = ports + discovery + element("userTransports", used) + element("useBuiltinTransports", "false");

@@ -1,4 +1,4 @@
-// A node: a ROS 2 node in a context of its own, in the domain of the run.
+// A node: a ROS 2 node with its own context, in the domain of the run.
 
 #ifndef TRIPMETER_ROS2_NODE_H
 #define TRIPMETER_ROS2_NODE_H
@@ -32,16 +32,16 @@ struct tm_link;
 struct tm_node {
     // Joins; throws Failure.
     explicit tm_node(const tm_node_options& options);
-    // Leaves, before it is destroyed. False if Fast DDS does not come back from that: then the node must stay as it is.
+    // Leaves the domain, before destruction. False if Fast DDS hangs: then the node must not be destroyed.
     bool leave() noexcept;
     tm_node(const tm_node&) = delete;
     tm_node& operator=(const tm_node&) = delete;
 
-    // The name of something of one link.
+    // Name of a link's topic or service; `what` is its last part.
     std::string name(uint32_t link, const char* what) const;
     // QoS of both directions.
     rmw_qos_profile_t qos() const;
-    // The peer is known: names are noted for the host.
+    // Called when the peer is connected: notes names for the host.
     void connected()
     {
         notes_.note();
@@ -51,8 +51,8 @@ struct tm_node {
     const bool is_leader;
     const uint32_t wait;
     const uint32_t follower_index;
-    const bool has_publishers; // several, of one topic
-    std::vector<tm_link*> links; // of several publishers
+    const bool has_publishers; // several, on one topic
+    std::vector<tm_link*> links; // filled only if there are several publishers
     const uint64_t max_payload_bytes;
     std::unique_ptr<Context> joined;
     std::vector<std::unique_ptr<tm_link>> closed; // links that leave with the node
@@ -63,10 +63,11 @@ struct tm_node {
 
     const std::string folder_;
     const std::string namespace_;
-    std::string leader_; // where it is found; known before domain_
+    std::string leader_; // its address; set before domain_
     ClaimedDomain domain_;
     SharedMemoryNotes notes_;
-    // What a follower has until it has left: a lock, and a file that stays if it ends before.
+    // File that a follower keeps, with a lock, until it has left; without the lock, it shows that the follower was
+    // killed.
     std::string presence(uint32_t follower) const;
     bool have_followers_left() const;
     Descriptor presence_;

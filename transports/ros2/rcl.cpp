@@ -12,8 +12,8 @@
 
 using tripmeter::Failure;
 
-// librcl calls this while it is loaded, and ends the process if RMW_IMPLEMENTATION names another middleware than the one
-// that it is linked with. Which one that is, is settled by what this plugin is linked with: ours goes before librcl's own.
+// Replaces librcl's own function, which runs at loading and ends the process if RMW_IMPLEMENTATION names another
+// middleware than the linked one. Here linking this plugin has settled the middleware.
 extern "C" __attribute__((visibility("default"))) rcl_ret_t rcl_rmw_implementation_identifier_check(void)
 {
     return RCL_RET_OK;
@@ -21,7 +21,7 @@ extern "C" __attribute__((visibility("default"))) rcl_ret_t rcl_rmw_implementati
 
 namespace {
 
-// What rcl and the layers below log is also in the errors that they return.
+// Discards the logs of rcl and the layers below: the errors that they return contain the same text.
 void say_nothing(const rcutils_log_location_t*, int, const char*, rcutils_time_point_value_t, const char*, va_list*) {}
 
 } // namespace

@@ -1,5 +1,5 @@
-// Tripmeter transport `ros2`: ROS 2's client library in C, rcl, on rmw_fastrtps_cpp. This file is the boundary; node.h and
-// link.h do the work.
+// Tripmeter transport `ros2`: ROS 2's C client library, rcl, on rmw_fastrtps_cpp. This file holds the plugin's C
+// functions; node.h and link.h do the work.
 
 #include "tripmeter_plugin.hpp"
 #include "link.h"
@@ -13,7 +13,7 @@
 
 using tripmeter::guarded;
 
-// Of the installation that the plugin is bound to.
+// Version of Fast DDS in the ROS 2 that the plugin is built against.
 #if __has_include(<fastdds/config.hpp>)
 #include <fastdds/config.hpp>
 #define DDS_VERSION FASTDDS_VERSION_STR

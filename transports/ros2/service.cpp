@@ -11,13 +11,13 @@ using tripmeter::Failure;
 
 namespace {
 
-// Fast DDS's own type support: rmw takes it as it is, without a search for a library by its name.
+// Fast DDS's own type support: rmw uses it directly, without searching for a library by name.
 const rosidl_service_type_support_t* type_support()
 {
     return ROSIDL_TYPESUPPORT_INTERFACE__SERVICE_SYMBOL_NAME(rosidl_typesupport_fastrtps_c, tripmeter_ros2, srv, Echo)();
 }
 
-// A request or a response of ours.
+// One request or response, reused for all messages.
 template <typename Content, bool (*Init)(Content*), void (*Fini)(Content*)>
 class Half
 {
@@ -150,7 +150,7 @@ class Server : public tm_link
 
     int32_t loan(size_t length, const tm_message* in_reply_to, tm_loan& loan) override
     {
-        // Without a name, as under ping, the latest request is answered.
+        // Without `in_reply_to`, as under ping, answers the latest request.
         answered_ = in_reply_to != nullptr ? *static_cast<const rmw_request_id_t*>(in_reply_to->token) : taken_;
         lend(response_.content.data, length, loan);
         return TM_OK;
@@ -190,7 +190,7 @@ class Server : public tm_link
         return true;
     }
 
-    // A server does not speak first.
+    // Empty: a server never sends first.
     void greet(uint32_t) override {}
 
     Request request_;

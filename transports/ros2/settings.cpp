@@ -19,7 +19,7 @@ constexpr uint32_t kTopicFlags = TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT | TM_PUB
 constexpr uint32_t kServiceFlags = TM_LOSSY | TM_OWN_THREADS;
 
 constexpr uint64_t kLargestPayload = UINT64_C(64) << 20;
-// Peers that tell each other apart when they greet.
+// Most peers that a greeting can tell apart.
 constexpr uint32_t kMostGreeting = 64;
 
 } // namespace
@@ -82,6 +82,6 @@ Settings::Settings(const tm_node_options& options)
 
 uint64_t Settings::max_payload_bytes() const
 {
-    // What finds no room in the segment is dropped, and best effort does not send it again.
+    // A message without room in the segment is dropped, and best effort does not retransmit it.
     return is_shared && !is_reliable ? segment_bytes / 2 : kLargestPayload;
 }

@@ -12,7 +12,7 @@
 using tripmeter::text;
 
 struct Settings {
-    // Throws Failure (TM_INVALID) if something is not understood or does not go together.
+    // Throws Failure (TM_INVALID) if an option is not valid, or conflicts with another.
     explicit Settings(const tm_node_options& options);
 
     // The largest message in bytes.

@@ -15,7 +15,7 @@ const rosidl_message_type_support_t* type_support()
     return ROSIDL_GET_MSG_TYPE_SUPPORT(std_msgs, msg, UInt8MultiArray);
 }
 
-// Reads and writes messages of ours; greetings are known by the field `layout.data_offset`.
+// Message of a topic; the field `layout.data_offset` marks greetings.
 class Message
 {
   public:
@@ -111,7 +111,7 @@ class Topics : public tm_link
     {
         size_t publishers = 0;
         check(rcl_subscription_get_publisher_count(&subscription_, &publishers), "publishers cannot be counted");
-        // Of several publishers one listens, and each is to be heard.
+        // Of several publishers only one has a subscription, but each needs subscribers.
         const auto is_heard = [&](tm_link* link) { return static_cast<Topics*>(link)->subscriptions() >= peer_count; };
         const bool are_heard = is_publisher ? std::all_of(node.links.begin(), node.links.end(), is_heard)
                                             : subscriptions() >= (node.has_publishers ? 1 : peer_count);

@@ -1,10 +1,11 @@
 // Tripmeter transport `spdlog`: the logger spdlog through its C++ interface, in its default pattern.
 //
-// A call is one `logger->info(text)`. The file is spdlog's basic_file_sink_mt; the pipe is what stands behind stdout_sink_mt,
-// with a FILE of its own instead of stdout: every line is flushed. Under `async` the call puts the line into the queue of a
-// thread pool with one thread, as `spdlog::async_factory` makes it.
+// A call is one `logger->info(text)`. The file is written by spdlog's basic_file_sink_mt, the pipe by the base class of
+// stdout_sink_mt, with a FILE of its own instead of stdout: every line is flushed. Under `async` the call puts the line
+// into the queue of a thread pool with one thread, as `spdlog::async_factory` makes it.
 //
-// Closing drops the logger first, then the pool, which works off its queue, and then the sink, which closes the file.
+// Closing drops the logger first, then the pool, which writes the rest of its queue, and then the sink, which closes
+// the file.
 
 #include "tripmeter_plugin.hpp"
 
@@ -45,14 +46,13 @@ const tm_setting kSettings[] = {
     TM_SETTING("queue", "8192", "lines, 1 to 4194304", "async: size of the queue", TM_NAMES_NOTHING),
 };
 
-// What is asked for.
 struct Settings {
     bool is_async = false;
     bool is_pipe = false;
     spdlog::async_overflow_policy overflow = spdlog::async_overflow_policy::block;
     uint64_t queue = spdlog::details::default_async_q_size;
 
-    // Throws Failure if it is not understood.
+    // Throws Failure if an option is not valid.
     explicit Settings(const tm_node_options& options)
     {
         const tm_variant* const variant = tm_find_variant(kVariants, TM_COUNT(kVariants), options.variant);
@@ -118,7 +118,7 @@ struct tm_link {
     tm_link(const tm_link&) = delete;
     tm_link& operator=(const tm_link&) = delete;
 
-    // Called by spdlog for whatever a sink throws, in the thread that writes.
+    // Called by spdlog, in the thread that writes, with the text of an exception of a sink.
     void note(const std::string& what)
     {
         const std::lock_guard<std::mutex> guard(mutex);
@@ -135,7 +135,7 @@ struct tm_link {
                        why.c_str());
     }
 
-    // In the order in which they are needed; the last goes first.
+    // In the order of dependence; destroyed from the last to the first.
     const std::string file;
     std::vector<char> text;
     std::mutex mutex;

@@ -14,7 +14,7 @@
 #define MOST_QUEUED 1000000u
 #define MOST_IO_THREADS 16u
 
-/* A message of ping and call exists as loan, on its way out, on its way in and received; so do the answers. */
+/* In ping and call, a message exists as a loan, on its way out, on its way in, and received; likewise each answer. */
 #define MESSAGES_IN_FLIGHT 8u
 
 static const tm_variant variants[] = {
@@ -36,7 +36,6 @@ static const tm_setting settings[] = {
                TM_NAMES_NOTHING),
 };
 
-/* What the options ask for. */
 typedef struct config {
     bool over_tcp;
     bool requests; /* REQ and REP instead of PAIR */
@@ -64,7 +63,7 @@ struct tm_link {
     zmq_msg_t received; /* valid from take to release */
 };
 
-/* Writes what libzmq says of its last error. */
+/* Fails with libzmq's text for its last error. */
 static int32_t fail_zmq(tm_error *error, const char *what)
 {
     return tm_fail(error, TM_FAILED, "%s failed: %s", what, zmq_strerror(zmq_errno()));
@@ -85,7 +84,7 @@ static int32_t read_config(const tm_node_options *options, config *found, tm_err
                            : status;
 }
 
-/* The largest message of which as many as can be under way take half of this machine's memory at most. */
+/* Largest message such that all messages in flight fit into half of this machine's memory. */
 static uint64_t largest_payload(const tm_node_options *options, const config *config)
 {
     const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -114,7 +113,7 @@ static void node_close(tm_node *node)
     free(node);
 }
 
-/* The library starts its threads with its first socket: here, where the host does not bind threads yet. */
+/* libzmq starts its threads with the first socket. That happens here, before the host binds threads to CPUs. */
 static int32_t start_threads(tm_node *node, tm_error *error)
 {
     node->context = zmq_ctx_new();
@@ -174,7 +173,7 @@ static bool set(void *socket, int option, int value)
 static bool configure(tm_link *link)
 {
     const tm_node *node = link->node;
-    /* A REQ socket whose answer is late may then send again, and the late answer is dropped. */
+    /* Lets a REQ socket send again although the answer is late; the late answer is dropped. */
     const bool relaxed = !node->config.requests || !node->leads || set(link->socket, ZMQ_REQ_RELAXED, 1);
     const bool is_v6 = strchr(node->address, ':') != NULL;
     return relaxed && set(link->socket, ZMQ_IPV6, is_v6) && set(link->socket, ZMQ_LINGER, 0) && set(link->socket, ZMQ_SNDHWM, (int)node->config.hwm)
@@ -183,7 +182,7 @@ static bool configure(tm_link *link)
            && set(link->socket, ZMQ_RCVTIMEO, link->receive_wait_ms);
 }
 
-/* Opens the monitor that tells when a peer has come. */
+/* Opens the monitor that reports when a peer has connected. */
 static bool watch(tm_link *link, uint32_t index)
 {
     char name[64];
@@ -283,13 +282,13 @@ static uint64_t now_ms(void)
     return tm_now_ns() / NS_PER_MS;
 }
 
-/* Milliseconds for libzmq: not 0, which would not wait, and not negative, which would wait for ever. */
+/* Time-out in milliseconds for libzmq, at least 1: 0 would not wait, a negative one would wait forever. */
 static int milliseconds(uint64_t timeout_ns)
 {
     return (int)((tm_wait_ns(timeout_ns) + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* True once the monitor says that the handshake with the peer is done. */
+/* True once the monitor reports that the handshake with the peer is done. */
 static bool await_peer(tm_link *link, uint64_t deadline_ms)
 {
     for (uint64_t now = now_ms(); now < deadline_ms; now = now_ms()) {
@@ -347,7 +346,7 @@ static void discard(tm_link *link, tm_loan *loan)
     loan->data = NULL;
 }
 
-/* What a failed call to send or receive means. EFSM: a REQ socket has asked nothing, so that no answer can come. */
+/* Status of a failed send or receive. EFSM: a REQ socket has sent no request, so no answer can come. */
 static int32_t outcome(const char *what, tm_error *error)
 {
     const int reason = zmq_errno();
@@ -390,7 +389,7 @@ static int32_t take(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_
     return TM_OK;
 }
 
-/* The library gives the buffer back now, and not when the next message is received. */
+/* Frees the library's buffer now instead of at the next message. */
 static void release(tm_link *link, tm_message *message)
 {
     zmq_msg_close(&link->received);

@@ -40,7 +40,7 @@ fn pushes_at_once_give_each_run_once_and_queries_see_whole_runs() {
         assert_eq!(row[..2], ["288000", "288000"]);
         assert_eq!((row[2] == row[3], row[4].as_str(), row[5].as_str()), (true, "12", "12"), "{row:?}");
         let told = good(&["push", &days, dest, "--machine", "lab2"], endpoint);
-        assert_eq!(told.matches("is there already").count(), 12, "{told}");
+        assert_eq!(told.matches("is already archived").count(), 12, "{told}");
     }
 }
 

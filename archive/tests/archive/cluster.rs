@@ -44,7 +44,7 @@ fn a_cluster_that_cannot_answer_is_one_line() {
     wait("scheduler", || TcpStream::connect(&address).ok());
     let query = ["query", &dest, "SELECT count(*) FROM samples", "--csv", "--engine", &format!("ballista://{address}")];
     let (code, told) = refused(&query, None);
-    assert!(code == 69 && told.contains("no executor has been there") && told.contains(&address), "{told}");
+    assert!(code == 69 && told.contains("no executor has connected") && told.contains(&address), "{told}");
     let bind = format!("127.0.0.1:{}", free_port());
     let _executor = Server(archive(&["executor", "--scheduler", &address, "--bind", &bind], None).spawn().unwrap());
     wait("executor", || TcpStream::connect(&bind).ok());

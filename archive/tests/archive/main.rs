@@ -93,7 +93,7 @@ fn a_second_push_changes_nothing() {
     good(&["push", &source, &dest], None);
     let before = files(Path::new(&dest));
     let told = good(&["push", &source, &dest, "--machine", "another"], None);
-    assert_eq!(told.matches("is there already").count(), 2, "{told}");
+    assert_eq!(told.matches("is already archived").count(), 2, "{told}");
     assert_eq!(files(Path::new(&dest)), before);
 }
 
@@ -105,7 +105,7 @@ fn a_store_holds_the_same_as_a_folder() {
     good(&["push", &source, s3, "--machine", "lab"], Some(&endpoint));
     samples_equal_figures(s3, Some(&endpoint));
     let told = good(&["push", &source, s3], Some(&endpoint));
-    assert_eq!(told.matches("is there already").count(), 2, "{told}");
+    assert_eq!(told.matches("is already archived").count(), 2, "{told}");
     let folder = tempfile::tempdir().unwrap();
     good(&["push", &source, &dest(&folder), "--machine", "lab"], None);
     assert_eq!(rows(s3, P99, Some(&endpoint)), rows(&dest(&folder), P99, None));
@@ -249,15 +249,15 @@ fn what_is_wrong_is_told_in_one_line() {
         (vec!["query", &dest, "SELECT 1 FROM nothing"], 64, "nothing"),
         (vec!["query", &dest, "SELECT CAST('x' AS BIGINT)"], 64, "the query is wrong"),
         (vec!["query", &dest, "SELECT 1; SELECT 2"], 64, "the query is wrong"),
-        (vec!["query", &dest, "SELECT 1", "--spill", "/proc/x"], 73, "name another by --spill"),
+        (vec!["query", &dest, "SELECT 1", "--spill", "/proc/x"], 73, "name another with --spill"),
         (vec!["query", &dest, "DROP VIEW samples"], 64, "DDL"),
         (vec!["query", &dest, "COPY samples TO '/tmp/x.csv'"], 64, "DML"),
-        (vec!["query", &dest, "SELECT 1", "--memory", "1M"], 64, "the least is 64M"),
+        (vec!["query", &dest, "SELECT 1", "--memory", "1M"], 64, "the minimum is 64M"),
         (vec!["query", &dest, "SELECT 1", "--engine", "spark"], 64, "--engine 'spark'"),
         (vec!["query", "/nowhere", "SELECT 1"], 66, "'/nowhere' cannot be read"),
         (vec!["query", &pings, "SELECT 1"], 66, "holds no archive"),
         (vec!["query", "gs://bucket/x", "SELECT 1"], 64, "s3://BUCKET/PREFIX"),
-        (vec!["push", &pings, &other], 73, "is no archive, and not empty"),
+        (vec!["push", &pings, &other], 73, "is not an archive, and not empty"),
         (vec!["push", &pings, "/proc/x"], 73, "'/proc/x' cannot be made"),
         (vec!["push", "/nowhere", &dest], 66, "'/nowhere'"),
         (vec!["push", &pings, &dest, "--machine", "../x"], 64, "no name of a machine"),

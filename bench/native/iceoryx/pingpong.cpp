@@ -1,7 +1,7 @@
 // A ping-pong of two processes on iceoryx's untyped C++ API, with the loop of its example iceperf: loaned messages,
-// busy polling, 16 bytes written and read. Options set what iceperf and Tripmeter do differently. Prints one line of
-// JSON, {"rtt_ns":{"p50":...},"reused":...}: half of it is iceperf's latency, and `reused` is the share of the leader's
-// loans that got the chunk of the loan before again. RouDi must be running.
+// busy polling, 16 bytes written and read. Options select where iceperf and Tripmeter differ. Prints one line of JSON,
+// {"rtt_ns":{"p50":...},"reused":...}: half of rtt_ns is iceperf's latency, and `reused` is the share of the leader's
+// loans that got the chunk of the previous loan again. RouDi must be running.
 
 #include <iceoryx_hoofs/log/logmanager.hpp>
 #include <iceoryx_posh/popo/untyped_publisher.hpp>
@@ -117,7 +117,7 @@ class End
         publisher_.publish(loan.value());
     }
 
-    // Waits for the message of that number. The caller releases it.
+    // Waits for the message with this sequence number. The caller releases it.
     const void *receive(uint64_t sequence)
     {
         for (;;) {
@@ -141,7 +141,7 @@ class End
         subscriber_.release(message);
     }
 
-    // How many loans got the chunk of the one before.
+    // Number of loans that got the chunk of the previous loan.
     uint64_t reused() const
     {
         return reused_;
@@ -171,7 +171,7 @@ class End
 };
 
 struct Result {
-    std::vector<double> rtt_ns; // one for each reading of the clock, the mean since the one before
+    std::vector<double> rtt_ns; // one for each reading of the clock: the mean since the previous reading
     double reused;
 };
 

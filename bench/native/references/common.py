@@ -1,9 +1,9 @@
-"""What the references share. A reference is a module beside this one with
+"""Shared code of the references. A reference is a module beside this one with
 
-- `CELLS`: dictionaries with `native` (what is compared, for people), `transport` and `wait` (Tripmeter's), `confined`
-  (whether each process has all its threads on one CPU of the command line, as a tool has that binds no thread;
-  otherwise only the threads that measure are bound), and more of its own
-- `missing()`: what has to be installed, for people; None if it is all there
+- `CELLS`: dictionaries with `native` (reference's name in tables), `transport` and `wait` (Tripmeter's), `confined`
+  (true if all threads of a process are bound to one CPU, for a tool that binds no thread itself; otherwise only the
+  measuring threads are bound), and keys of its own
+- `missing()`: text that says what to install; None if nothing is missing
 - `build()`: builds what there is to build, or raises SystemExit
 - `run(options, cell, payload_bytes)`: the median of half a round trip in nanoseconds; raises RunFailed. `options` are
   the command line's.
@@ -54,7 +54,7 @@ def call(command, **settings):
 
 
 def missing_plugin(system):
-    """What is wrong if Tripmeter's plugin is not there; None if it is."""
+    """Error text if Tripmeter's plugin is missing; None if it exists."""
     named = os.environ.get("TRIPMETER_TRANSPORTS", "").split(":")
     folders = [folder for folder in named if folder] + [str(ROOT / "target" / "transports")]
     if any((Path(folder) / f"tripmeter_{system}.so").exists() for folder in folders):

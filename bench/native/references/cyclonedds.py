@@ -1,4 +1,4 @@
-"""Cyclone DDS: `ddsperf ping` and `ddsperf pong`, over UDP on the loopback interface, in a domain of their own."""
+"""Cyclone DDS: `ddsperf ping` and `ddsperf pong`, over UDP on the loopback interface, in a free domain."""
 
 import os
 import re
@@ -10,8 +10,8 @@ import time
 
 from .common import RunFailed, missing_plugin
 
-# ddsperf's two ways to be woken, and Tripmeter's names of them. ddsperf binds no thread, and where the kernel puts them
-# changes the figure more than all else: so each process is confined to one CPU, with all its threads.
+# ddsperf's two ways of waiting, and Tripmeter's names for them. ddsperf binds no threads, and their placement by the
+# kernel changes the figure more than anything else. So each process is confined to one CPU with all its threads.
 CELLS = [
     {"native": "ddsperf, listener", "transport": "cyclonedds/udp", "wait": "callback", "confined": True,
      "mode": "listener", "flags": []},
@@ -21,7 +21,7 @@ CELLS = [
      "confined": True, "mode": "listener", "flags": ["-u"]},
 ]
 
-# As transport `cyclonedds` configures it: the same buffers, and as much that may wait for acknowledgement.
+# Configuration of transport `cyclonedds`: the same buffers, and the same limit of unacknowledged bytes.
 CONFIGURATION = """<CycloneDDS><Domain><General><Interfaces><NetworkInterface address="127.0.0.1" multicast="false"/>
 </Interfaces><AllowMulticast>false</AllowMulticast></General>
 <Discovery><ParticipantIndex>auto</ParticipantIndex><Peers><Peer address="127.0.0.1"/></Peers></Discovery>
@@ -29,7 +29,8 @@ CONFIGURATION = """<CycloneDDS><Domain><General><Interfaces><NetworkInterface ad
 <Watermarks><WhcHigh>{unacknowledged}B</WhcHigh></Watermarks></Internal>
 </Domain></CycloneDDS>"""
 
-# Of the transport: its default depth, and what it leaves room for beside as many messages, by the way of being woken.
+# Values of the transport: its default depth, the size of a fragment, and the room beyond `depth` messages for each way
+# of waiting.
 DEPTH = 16
 FRAGMENT_BYTES = 1344
 ROOM_BYTES = {"listener": 256 << 20, "waitset": 500 << 10}
@@ -79,7 +80,7 @@ def run(options, cell, payload_bytes):
         pong.wait()
     seconds = [LINE.search(line) for line in done.stdout.splitlines()]
     medians = [float(found[2]) for found in seconds if found and int(found[1]) == payload_bytes and int(found[3]) > 1]
-    # The first second has discovery and warm-up in it.
+    # The first second includes discovery and warm-up.
     if len(medians) < 2:
         raise RunFailed(f"ddsperf gave no figures for {payload_bytes} bytes: {(done.stdout + done.stderr)[-300:]}")
     return statistics.median(medians[1:]) * 1000

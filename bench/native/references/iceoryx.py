@@ -1,5 +1,5 @@
 """iceoryx: the loop of its example iceperf, two processes on its C++ API (bench/native/iceoryx), with one RouDi for all
-runs. The cells go from iceperf's settings to Tripmeter's, and change them one by one."""
+runs. The cells lead from iceperf's settings to Tripmeter's, changing one at a time."""
 
 import contextlib
 import shutil
@@ -18,7 +18,7 @@ def cell(name, history, queue, release_first=1, per_reading=1):
             "queue": queue, "release_first": release_first, "per_reading": per_reading}
 
 
-# More trips per reading of the clock than there are: one reading, as iceperf has.
+# More trips per reading of the clock than a run has: one reading, as in iceperf.
 ONE_READING = 1 << 40
 CELLS = [
     cell("loop: history 1, queue 1, one clock reading (iceperf)", 1, 1, per_reading=ONE_READING),

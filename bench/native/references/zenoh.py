@@ -18,7 +18,7 @@ CELLS = [
 
 
 class Example(Loop):
-    """It is an example of the plugin's crate, so that zenoh, which takes minutes, is built once."""
+    """Loop that is an example of the plugin's crate, so that zenoh, which takes minutes, is built only once."""
 
     def __init__(self):
         super().__init__("zenoh")

@@ -1,24 +1,24 @@
-//! Atomics of a model, whose orderings can be weakened: then the model must find the fault.
+//! Atomics of a model, whose orderings can be weakened to check that the model finds the fault.
 
 pub(crate) use crate::event_count::{EventCount, Waited};
 pub(crate) use loom::sync::atomic::Ordering;
 use std::cell::Cell;
 
-/// An ordering that the program needs, and that a model leaves out.
+/// Ordering that the program needs, and that a model leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weakened {
-    /// A store of a sequence or of what was given back.
+    /// Store of a sequence number, or of the count of returned messages.
     Release,
-    /// A load of one.
+    /// Load of a sequence number, or of the count of returned messages.
     Acquire,
-    /// The fence before the second look of who is going to sleep.
+    /// Fence before a thread checks its condition again and sleeps.
     FenceOfSleeper,
-    /// The fence before the look for a sleeper.
+    /// Fence before a thread checks for a sleeper to wake.
     FenceOfWaker,
 }
 
 thread_local! {
-    /// All threads of a model are coroutines of one thread.
+    /// Thread-local is enough: all threads of a model are coroutines of one thread.
     static WEAKENED: Cell<Option<Weakened>> = const { Cell::new(None) };
 }
 

@@ -1,11 +1,11 @@
-//! Sleeping and waking as the kernel does it: the word is looked at and the sleeper queued in one step.
+//! Sleeping and waking as in the kernel: checking the word and queuing the sleeper is one atomic step.
 
 use crate::atomics::{Weakened, is_weakened};
 pub(crate) use loom::sync::atomic::Ordering;
 use loom::sync::{Condvar, Mutex};
 use std::cell::Cell;
 
-/// A word, and who sleeps on it.
+/// A futex word and its sleepers.
 #[derive(Default)]
 pub(crate) struct AtomicU32 {
     word: loom::sync::atomic::AtomicU32,
@@ -15,7 +15,7 @@ pub(crate) struct AtomicU32 {
 }
 
 thread_local! {
-    /// The last store was the announcement of a sleep: the fence behind it is the sleeper's.
+    /// True if the last store announced a sleep, so that the next fence is the sleeper's.
     static ANNOUNCED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -33,7 +33,7 @@ impl AtomicU32 {
     }
 }
 
-/// Leaves out the fence that is weakened.
+/// Executes a fence, unless it is the weakened one.
 #[track_caller]
 pub(crate) fn fence(order: Ordering) {
     let is_of_sleeper = ANNOUNCED.replace(false);
@@ -43,7 +43,8 @@ pub(crate) fn fence(order: Ordering) {
     }
 }
 
-/// Sleeps while the word is 1. No time passes in a model: who is not woken sleeps for ever, which it finds.
+/// Sleeps while the word is 1. No time passes in a model: a thread that is not woken sleeps forever, which loom
+/// reports.
 pub(crate) fn wait(word: &AtomicU32, _is_shared: bool, _timeout_ns: u64) -> bool {
     let wakes = word.wakes.lock().expect("no thread of a model panics");
     if word.word.load(Ordering::Relaxed) == 1 {

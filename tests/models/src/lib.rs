@@ -1,6 +1,7 @@
-//! The sources of transport `shm` over types that try every order in which threads may see what others do (loom).
+//! Sources of transport `shm`, compiled with loom's types, which try every order in which threads may see memory
+//! operations.
 //!
-//! `ring` and `event_count` are the files of the program. `atomics` and `futex` stand for those that they use.
+//! `ring` and `event_count` are the program's files. `atomics` and `futex` replace the modules that they use.
 #![allow(dead_code)]
 
 mod atomics;

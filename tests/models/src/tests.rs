@@ -1,4 +1,4 @@
-//! Messages and wakes in every order, within bounds: few messages, and so many forced switches between threads.
+//! Messages and wakes in every order, within bounds: few messages, and a limited number of preemptions.
 
 use crate::atomics::{Weakened, weaken};
 use crate::ring::{Consumer, Control, HEAD_BYTES, Head, Place, Producer};
@@ -8,7 +8,7 @@ use loom::thread;
 
 const DEPTH: usize = 1;
 const MESSAGES: u64 = 3;
-/// Switches of threads where none waits, at most.
+/// Most preemptions, switches away from a thread that does not wait.
 const SWITCHES: usize = 3;
 const FOR_EVER: u64 = u64::MAX;
 
@@ -16,17 +16,16 @@ const FOR_EVER: u64 = u64::MAX;
 #[repr(C)]
 struct Chunk {
     head: Head,
-    /// Loom fails where two threads use it without one having waited for the other.
+    /// Loom fails if two threads access the cell without synchronisation.
     message: UnsafeCell<u64>,
 }
 
-/// The memory of a direction.
 struct Memory {
     control: Control,
     chunks: [Chunk; DEPTH + 1],
 }
 
-// SAFETY: the ring's ends use it as they use a mapping that they share, and the model tries whether they may.
+// SAFETY: the ring's ends use it like a shared mapping, and the model checks that this is sound.
 unsafe impl Sync for Memory {}
 // SAFETY: as above.
 unsafe impl Send for Memory {}
@@ -34,10 +33,10 @@ unsafe impl Send for Memory {}
 /// One end of a ring, which keeps the memory.
 struct End<T>(T, Arc<Memory>);
 
-// SAFETY: the pointers of an end lead into memory that moves along.
+// SAFETY: the pointers of an end point into memory that the end keeps alive.
 unsafe impl<T> Send for End<T> {}
 
-/// Who sleeps where it has to wait; the other one looks again and again.
+/// True for each end that sleeps when it has to wait; otherwise it polls.
 #[derive(Clone, Copy)]
 struct Sleepers {
     producer: bool,
@@ -63,7 +62,7 @@ fn ends(sleepers: Sleepers) -> (End<Producer>, End<Consumer>) {
 }
 
 fn cell<'a>(data: *const u8) -> &'a UnsafeCell<u64> {
-    // SAFETY: the ring hands out the place of a message, which is a cell.
+    // SAFETY: the ring returns the address of a message, which is a cell.
     unsafe { &*data.cast() }
 }
 
@@ -131,8 +130,8 @@ fn both_ends_may_sleep() {
 
 const WEAKENED: &str = "TRIPMETER_WEAKENED";
 
-/// The orderings that are left out one by one, where, and what the model must say. Where one end looks again and again, a
-/// model in which the other one is not woken does not end: both sleep.
+/// Orderings that are left out one by one, the ends that sleep, and the text that the model must print. For a missed
+/// wake both ends sleep: with a polling end, the model would not terminate.
 const ALL_WEAKENED: [(Weakened, Sleepers, &str); 4] = [
     (Weakened::Release, LOOKING, "Causality violation"),
     (Weakened::Acquire, LOOKING, "Causality violation"),
@@ -140,7 +139,7 @@ const ALL_WEAKENED: [(Weakened, Sleepers, &str); 4] = [
     (Weakened::FenceOfWaker, BOTH_SLEEP, "deadlock"),
 ];
 
-/// In a process of its own: the panic of a deadlock ends it.
+/// Runs each case in a separate process, which the panic at a deadlock ends.
 #[test]
 fn a_model_finds_every_ordering_that_is_left_out() {
     let program = std::env::current_exe().expect("the test has a name");

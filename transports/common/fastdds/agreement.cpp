@@ -27,12 +27,12 @@ using tripmeter::Failure;
 
 namespace {
 
-// Ports of domains above are among those that Linux gives to clients (32768 and up).
+// Largest domain whose ports lie below those that Linux gives to clients (32768 and up).
 constexpr uint32_t kMostOwnDomains = 101;
 
 constexpr const char* kSharedMemory = "/dev/shm";
 
-// The port that a name in shared memory is of: its segment X, X_el and X_sl, which are locked, or sem.X_mutex.
+// Port that a file in shared memory belongs to: segment X, its lock files X_el and X_sl, or sem.X_mutex.
 std::optional<uint32_t> port_of(const char* name)
 {
     unsigned port = 0;
@@ -44,7 +44,7 @@ std::optional<uint32_t> port_of(const char* name)
     return std::nullopt;
 }
 
-// Calls `use` with each name in shared memory that is of a port, and with that port.
+// Calls `use` with each name in shared memory that belongs to a port, and with that port.
 template <typename Use>
 void for_each_port(Use&& use)
 {
@@ -80,7 +80,7 @@ std::string claim_name(uint32_t domain)
     return "tripmeter-fastdds-domain-" + std::to_string(domain);
 }
 
-// Claims a domain among runs that choose at the same time; an abstract socket leaves nothing behind.
+// Claims a domain against runs that choose at the same time; an abstract socket leaves nothing behind.
 Descriptor claim(uint32_t domain)
 {
     sockaddr_un address{};
@@ -90,7 +90,7 @@ Descriptor claim(uint32_t domain)
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
     Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (socket.get() < 0) {
-        failed("a socket to claim a domain with cannot be made");
+        failed("the socket that claims a domain cannot be created");
     }
     const bool is_ours = bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0;
     if (!is_ours && errno != EADDRINUSE) {
@@ -193,7 +193,7 @@ ClaimedDomain claim_domain(const std::string& run_id)
 {
     const auto used = ports_in_use();
     const auto first = static_cast<uint32_t>(std::hash<std::string>()(run_id) % kMostOwnDomains);
-    // Domains that are free but for such a socket, and the name of one.
+    // Number of domains that only such a socket claims, and the name of one.
     uint32_t claimed = 0;
     std::string name;
     for (uint32_t i = 0; i < kMostOwnDomains; ++i) {
@@ -207,7 +207,7 @@ ClaimedDomain claim_domain(const std::string& run_id)
             name = claim_name(domain);
         }
     }
-    // Whoever bound it, run or not, is in /proc/net/unix.
+    // /proc/net/unix shows who bound it.
     const std::string sockets
         = claimed == 0 ? "" : "; " + std::to_string(claimed) + " by abstract sockets such as '@" + name + "'";
     throw Failure(TM_UNAVAILABLE, "all " + std::to_string(kMostOwnDomains)
@@ -221,7 +221,7 @@ void check_names(uint32_t domain)
         const std::string path = std::string(kSharedMemory) + '/' + name;
         struct stat found {
         };
-        // One that is gone again harms nobody.
+        // A file that is gone by now does no harm.
         if (is_of(port, domain) && lstat(path.c_str(), &found) == 0 && found.st_uid != geteuid() && found.st_uid != 0) {
             throw Failure(TM_UNAVAILABLE, "'" + path + "', which Fast DDS uses in domain " + std::to_string(domain)
                                               + ", is of user " + std::to_string(found.st_uid)

@@ -10,7 +10,7 @@
 
 namespace {
 
-// The host gives a leader 3 s after its follower was killed.
+// Shorter than the 3 s that the host gives a leader after its follower was killed.
 constexpr std::chrono::seconds kLongestClosing{2};
 
 void end_at_once(int status, void*)
@@ -19,14 +19,14 @@ void end_at_once(int status, void*)
     _exit(status);
 }
 
-// Keeps the code of this library, and of all that it needs, until the process ends, which runs no destructors of it.
+// Keeps this library and its dependencies loaded until the process ends without running their destructors.
 void stay_loaded()
 {
     Dl_info found{};
     if (dladdr(reinterpret_cast<void*>(&end_at_once), &found) != 0) {
         dlopen(found.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
     }
-    // Called before the destructors of what was loaded by now.
+    // Called before the destructors of libraries loaded by now.
     on_exit(end_at_once, nullptr);
 }
 

@@ -1,12 +1,13 @@
-// Variables that keep Fast DDS from settings that no run records. Used by `fastdds` and `ros2`.
+// Variables that keep Fast DDS from reading settings that no run records. Used by `fastdds` and `ros2`.
 
 #ifndef TRIPMETER_FASTDDS_ENVIRONMENT_H
 #define TRIPMETER_FASTDDS_ENVIRONMENT_H
 
 #include <cstdlib>
 
-// Keeps Fast DDS from reading DEFAULT_FASTRTPS_PROFILES.xml or DEFAULT_FASTDDS_PROFILES.xml in the working directory, and what
-// the environment names. Versions 2 and 3 obey SKIP_DEFAULT_XML_FILE; the documentation of some names SKIP_DEFAULT_XML.
+// Keeps Fast DDS from reading DEFAULT_FASTRTPS_PROFILES.xml or DEFAULT_FASTDDS_PROFILES.xml in the working directory,
+// and files named by the environment. Versions 2 and 3 obey SKIP_DEFAULT_XML_FILE; some documentation says
+// SKIP_DEFAULT_XML.
 inline void ignore_defaults()
 {
     for (const char* const name : {"SKIP_DEFAULT_XML_FILE", "SKIP_DEFAULT_XML"}) {

@@ -50,7 +50,8 @@ std::set<uint32_t> own_ports()
 void check_ports(uint32_t domain, const std::string& address, bool is_between_hosts)
 {
     const uint32_t first = first_port(domain);
-    // RTPS: port 0 of the domain is for discovery; from 10 on, even ones are for metadata and odd ones for data.
+    // RTPS: the first port of a domain is for discovery; from the tenth on, even ones are for metadata and odd ones for
+    // data.
     size_t receiving = 0;
     size_t others = 0;
     bool is_discovered = is_between_hosts;
@@ -70,7 +71,7 @@ void check_ports(uint32_t domain, const std::string& address, bool is_between_ho
                + std::to_string(first + kPortsPerDomain - 1) + ", of domain " + std::to_string(domain)
                + ", are free; end programs that have them" + other);
     }
-    // The kernel chooses the port to send from, which may be one of the domain's.
+    // The kernel chooses the port to send from, which may lie in the domain's range.
     if (others < 3) {
         std::string from;
         std::string to;

@@ -17,7 +17,7 @@ using tripmeter::Failure;
 namespace {
 
 const std::string kSharedMemory = "/dev/shm/";
-// What a participant has in shared memory beside its segment: ports, locks, and what the segment has for itself.
+// Shared memory that a participant needs beside its segment's payload: ports, locks, and the segment's own tables.
 constexpr uint64_t kBesideSegment = UINT64_C(1) << 20;
 
 // Calls `use` with every name in shared memory.
@@ -60,7 +60,7 @@ void SharedMemoryNotes::take_pages() const
         const Descriptor segment(open((kSharedMemory + name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
         struct stat file {
         };
-        // One that was removed meanwhile is no concern of ours.
+        // Skips files that were removed meanwhile.
         if (segment.get() < 0 || fstat(segment.get(), &file) != 0) {
             continue;
         }
@@ -84,7 +84,7 @@ std::set<std::string> SharedMemoryNotes::mapped_segments() const
     while (std::getline(maps, line)) {
         const auto path = line.find(kSharedMemory + prefix_);
         if (path != std::string::npos) {
-            // A segment that is removed while it is mapped has a word behind its name.
+            // " (deleted)" follows the name of a segment that is removed while it is mapped.
             const auto name = path + kSharedMemory.size();
             segments.insert(line.substr(name, line.find(' ', name) - name));
         }
@@ -108,7 +108,7 @@ void SharedMemoryNotes::note_again() noexcept
     try {
         note();
     } catch (...) {
-        // Leaving goes on; what is not noted stays.
+        // Leaving goes on; shared memory that is not noted stays behind.
     }
 }
 
@@ -117,7 +117,7 @@ void SharedMemoryNotes::note()
     std::string lines;
     const auto mapped = mapped_segments();
     for_each_name([&](const std::string& name) {
-        // Beside a segment X there are X_el and X_sl, which are locked, and sem.X_mutex, which comes before it.
+        // Beside a segment X there are its lock files X_el and X_sl, and sem.X_mutex, which is created first.
         const std::string prefix = "sem.";
         const std::string segment = name.compare(0, prefix.size(), prefix) == 0 ? name.substr(prefix.size()) : name;
         const auto add = [&](const std::string& what) {
@@ -128,8 +128,8 @@ void SharedMemoryNotes::note()
         };
         if (is_ours(segment, mapped) && stat((kSharedMemory + name).c_str(), &file) == 0) {
             add(std::to_string(file.st_ino));
-            // A port whose other side seems to be dead is made again at any time. Nobody else takes it while the run goes on;
-            // what another process has made of it by the end, it has in its memory.
+            // A port whose other side seems dead may be created anew at any time. "own" tells the host that only this
+            // run uses the name, even if another process created the file that is there at the end.
             if (is_own_port(segment)) {
                 add("own");
             }
@@ -138,7 +138,7 @@ void SharedMemoryNotes::note()
     if (lines.empty()) {
         return;
     }
-    // One short write to a file opened for appending: the processes of a run do not mix their lines.
+    // One short write to a file opened for appending, so that lines of several processes do not mix.
     const Descriptor list(open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     if (list.get() < 0 || write(list.get(), lines.data(), lines.size()) != static_cast<ssize_t>(lines.size())) {
         failed("the names of shared memory cannot be noted in '" + path_ + "'");

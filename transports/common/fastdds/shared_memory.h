@@ -1,4 +1,4 @@
-// The shared memory that Fast DDS makes for a run, noted for the host. Used by `fastdds` and `ros2`.
+// Notes for the host about shared memory that Fast DDS makes for a run. Used by `fastdds` and `ros2`.
 
 #ifndef TRIPMETER_FASTDDS_SHARED_MEMORY_H
 #define TRIPMETER_FASTDDS_SHARED_MEMORY_H
@@ -12,20 +12,20 @@
 #include <string>
 #include <thread>
 
-// Bytes that are free in shared memory; 0 if it is not there.
+// Free bytes in /dev/shm; 0 if it does not exist.
 uint64_t free_shared_memory();
 
-// Whether a participant finds room for its shared memory, whose pages are taken when they are first written: then it is too
-// late for an error. Throws Failure (TM_LIMIT).
+// Throws Failure (TM_LIMIT) if shared memory has no room for a participant. Its pages are allocated at their first
+// write, which is too late for an error.
 void check_room(uint64_t segment_bytes);
 
-// Notes, for the host, the names of all shared memory that Fast DDS has made or opened in this process: it names its
-// segments after ports and random numbers, not after the run.
+// Notes, for the host, the names of all shared memory that Fast DDS has made or opened in this process. They consist of
+// ports and random numbers, so the host cannot tell which run they belong to.
 class SharedMemoryNotes
 {
   public:
-    // Names of segments begin with `prefix`: "fastrtps_" in Fast DDS 2, "fastdds_" in 3. Ports of `own_domain`, if there
-    // is one, belong to this run, whoever opens them.
+    // Names of segments begin with `prefix`: "fastrtps_" in Fast DDS 2, "fastdds_" in 3. All ports of `own_domain`, if
+    // given, belong to this run.
     SharedMemoryNotes(const std::string& scratch_dir, const char* prefix, std::optional<uint32_t> own_domain)
         : path_(scratch_dir + "/shared-memory")
         , prefix_(prefix)
@@ -33,18 +33,18 @@ class SharedMemoryNotes
     {
     }
 
-    // Notes what is new. Throws Failure.
+    // Notes new names. Throws Failure.
     void note();
 
-    // The same before leaving and after: a port whose other side seems to be dead, as after a step of the date, or is
-    // stopped, is made again.
+    // Notes new names before and after leaving: Fast DDS recreates a port whose other side is stopped or seems dead,
+    // e.g. after a step of the clock.
     void note_again() noexcept;
 
-    // Takes all pages of what this process maps of Fast DDS: a page that finds no room later ends the process by SIGBUS.
+    // Allocates all pages of Fast DDS's memory that this process maps: a lack of room later would end it by SIGBUS.
     // Throws Failure (TM_LIMIT).
     void take_pages() const;
 
-    // Notes again and again while `work` runs: a process may be killed at any time.
+    // Notes repeatedly while `work` runs, as a process may be killed at any time.
     template <typename Work>
     void note_during(Work&& work)
     {

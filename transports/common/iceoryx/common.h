@@ -1,5 +1,5 @@
 /*
- * common.h: what the two transports of iceoryx's own APIs have in common: variant, setting, and what they ask of RouDi.
+ * common.h: shared by the transports `iceoryx` and `iceoryx-c`: variant, setting, and requirements on RouDi.
  */
 #ifndef TRIPMETER_ICEORYX_COMMON_H
 #define TRIPMETER_ICEORYX_COMMON_H
@@ -20,8 +20,8 @@ static const tm_setting iceoryx_settings[] = {
                "length of a subscriber's queue; when it is full, the oldest message is dropped", TM_NAMES_NOTHING),
 };
 
-/* What a subscriber's queue holds: at the leader an answer of each follower at least, at the follower a message of each
- * publisher. */
+/* Length of a subscriber's queue: at least one answer of each follower at the leader, one message of each publisher at
+ * the follower. */
 static inline uint64_t iceoryx_queue_length(uint64_t capacity, const tm_node_options *options)
 {
     const uint64_t peers = options->role == TM_LEADER ? options->follower_count : options->publisher_count;
@@ -29,8 +29,8 @@ static inline uint64_t iceoryx_queue_length(uint64_t capacity, const tm_node_opt
 }
 
 /*
- * Whether a message may come to this side before the one before it was taken. A notification that is under way then makes
- * the wait set of iceoryx 2.0 sleep although another message is there, so that this side looks before it waits.
+ * True if a message may arrive before the previous one was taken. A notification in flight then makes the wait set of
+ * iceoryx 2.0 sleep although a message is queued, so this side checks its queue before it waits.
  */
 static inline bool iceoryx_looks_first(const tm_node_options *options)
 {
@@ -38,7 +38,7 @@ static inline bool iceoryx_looks_first(const tm_node_options *options)
     return !is_answered || (options->role == TM_LEADER ? options->follower_count > 1 : options->publisher_count > 1);
 }
 
-/* What the options need; an error if they do not name what these transports can do. */
+/* Derives `need` from the options; an error if the transports do not support them. */
 static inline int32_t iceoryx_read(const tm_node_options *options, roudi_need *need, tm_error *error)
 {
     uint32_t queue_capacity = 16;
@@ -53,7 +53,6 @@ static inline int32_t iceoryx_read(const tm_node_options *options, roudi_need *n
     return status;
 }
 
-/* The transport function `probe`. */
 static inline int32_t iceoryx_probe(const tm_node_options *options, tm_limits *limits, tm_error *error)
 {
     roudi_need need;
@@ -61,7 +60,6 @@ static inline int32_t iceoryx_probe(const tm_node_options *options, tm_limits *l
     return status == TM_OK ? roudi_probe(&need, limits, error) : status;
 }
 
-/* The transport function `daemon_command`. */
 static inline int32_t iceoryx_daemon_command(const tm_node_options *options, tm_daemon_command *command,
                                              tm_error *error)
 {
@@ -70,14 +68,14 @@ static inline int32_t iceoryx_daemon_command(const tm_node_options *options, tm_
     return status == TM_OK ? roudi_daemon_command(&need, command, error) : status;
 }
 
-/* Reads the options and sees that RouDi serves them; to be asked before the runtime is initialised. */
+/* Reads the options and checks that RouDi serves them; call before the runtime is initialised. */
 static inline int32_t iceoryx_check(const tm_node_options *options, roudi_need *need, tm_error *error)
 {
     const int32_t status = iceoryx_read(options, need, error);
     return status == TM_OK ? roudi_check_need(need, error) : status;
 }
 
-/* Name and version of iceoryx, of which `symbol` is one. */
+/* Name and version of the iceoryx library that contains `symbol`. */
 static inline void iceoryx_version(const void *symbol, char *buffer, size_t capacity)
 {
     tm_library_version(symbol, "iceoryx", "of unknown version", buffer, capacity);

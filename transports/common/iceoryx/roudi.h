@@ -1,9 +1,9 @@
 /*
- * roudi.h: what iceoryx's own interface cannot tell, for all transports that use it: whether RouDi runs, what its memory
- * pools hold, and how to start one that fits. Plain C11, also compiled as C++17.
+ * roudi.h: functions that iceoryx's own API lacks: checking that RouDi runs, reading its memory pools, and starting one
+ * that fits. For all transports that use iceoryx. Plain C11, also compiled as C++17.
  *
- * Nothing here joins iceoryx before it is known that RouDi is there: the runtime waits a minute for one that is not,
- * and then ends the process.
+ * Nothing here joins iceoryx before RouDi is known to run: otherwise the runtime waits a minute for it and then ends
+ * the process.
  */
 #ifndef TRIPMETER_ICEORYX_ROUDI_H
 #define TRIPMETER_ICEORYX_ROUDI_H
@@ -35,24 +35,24 @@
 
 #define ROUDI_JOIN_TIMEOUT_S 10
 
-/* Most memory for a group with its members. */
+/* Largest buffer for the entry of a group with its members. */
 #define ROUDI_GROUP_BYTES (UINT64_C(16) << 20)
 
-/* What a run needs of RouDi. */
+/* Requirements of a run on RouDi. */
 typedef struct roudi_need {
     const tm_node_options *options; /* links, followers, scratch folder, name of the run */
     uint64_t payload_bytes;         /* of the largest chunk */
     uint64_t queue_capacity;        /* messages that a subscriber's queue holds */
 } roudi_need;
 
-/* Whether only this user or root can have made that: /tmp is everybody's. */
+/* True if this user or root owns the file: anybody may create files in /tmp. */
 static inline bool roudi_is_trusted(const struct stat *found)
 {
     return found->st_uid == geteuid() || found->st_uid == 0;
 }
 
-/* TM_OK if RouDi takes messages, without sending one and without touching its lock: a RouDi that is just starting
- * would take ours for a second RouDi and give up. */
+/* TM_OK if RouDi accepts messages. Sends none, and does not touch RouDi's lock: a RouDi that is just starting would
+ * take us for a second RouDi and give up. */
 static inline int32_t roudi_check(tm_error *error)
 {
     struct sockaddr_un address;
@@ -68,20 +68,20 @@ static inline int32_t roudi_check(tm_error *error)
     }
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
-        return tm_fail(error, TM_UNAVAILABLE, "no socket to look for RouDi with: %s", strerror(errno));
+        return tm_fail(error, TM_UNAVAILABLE, "cannot create a socket to contact RouDi: %s", strerror(errno));
     }
     const int connected = connect(fd, (const struct sockaddr *)&address, sizeof address);
     int reason = errno;
     close(fd);
-    /* Whose it is, is asked now: what is of this user or root, nobody else can have put there or takes away. */
+    /* Ownership is checked after connecting: nobody else can replace a file of this user or root. */
     if (connected == 0 && lstat(ROUDI_SOCKET, &found) == 0) {
         if (S_ISSOCK(found.st_mode) && roudi_is_trusted(&found)) {
             return TM_OK;
         }
-        return tm_fail(error, TM_UNAVAILABLE, "%s was exchanged while RouDi was looked for; is somebody else there?",
+        return tm_fail(error, TM_UNAVAILABLE, "%s was replaced during the check for RouDi, possibly by another user",
                        ROUDI_SOCKET);
     }
-    /* One that is gone again was of a RouDi that has just ended. */
+    /* A socket that is gone by now belonged to a RouDi that has just ended. */
     reason = connected == 0 ? ENOENT : reason;
     if (reason == EACCES || reason == EPERM) {
         return tm_fail(error, TM_UNAVAILABLE, "RouDi runs as another user (%s: %s); run as its user or in its group",
@@ -91,7 +91,7 @@ static inline int32_t roudi_check(tm_error *error)
                    "RouDi is not running; start `iox-roudi`, or let tripmeter start it with `--daemons start`");
 }
 
-/* The process that holds RouDi's lock; 0 if it cannot be told (other PID namespace). */
+/* ID of the process that holds RouDi's lock; 0 if unknown (other PID namespace). */
 static inline long roudi_pid(void)
 {
     struct stat lock;
@@ -116,7 +116,7 @@ static inline long roudi_pid(void)
     return found;
 }
 
-/* The configuration file in RouDi's command line, made readable from here; false if there is none. */
+/* Path, through /proc, of the configuration file in RouDi's command line; false if there is none. */
 static inline bool roudi_config_path(long pid, char *path, size_t capacity)
 {
     char proc[64];
@@ -146,7 +146,7 @@ static inline bool roudi_config_path(long pid, char *path, size_t capacity)
     return written > 0 && (size_t)written < capacity;
 }
 
-/* The largest payload of the running RouDi in bytes; 0 if it cannot be told. */
+/* Largest payload of the running RouDi in bytes; 0 if unknown. */
 static inline uint64_t roudi_largest_payload(void)
 {
     char path[PATH_MAX];
@@ -159,7 +159,7 @@ static inline uint64_t roudi_largest_payload(void)
     if (!roudi_config_path(pid, path, sizeof path)) {
         return access(ROUDI_SYSTEM_CONFIG, F_OK) == 0 ? 0 : ROUDI_BUILT_IN_LARGEST;
     }
-    /* A FIFO would keep us waiting. */
+    /* O_NONBLOCK: opening a FIFO would block. */
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat found;
     const bool is_file = descriptor >= 0 && fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode);
@@ -179,7 +179,7 @@ static inline uint64_t roudi_largest_payload(void)
     return largest;
 }
 
-/* The error of a loan that no pool can serve. `largest` is 0 if it is not known. */
+/* Error of a loan that no pool can serve. `largest` is 0 if unknown. */
 static inline int32_t roudi_too_large(uint64_t payload_bytes, uint64_t largest, tm_error *error)
 {
     char limit[64] = "the largest chunk";
@@ -201,7 +201,7 @@ static inline int32_t roudi_check_links(const roudi_need *need, tm_error *error)
     return TM_OK;
 }
 
-/* TM_OK if the RouDi that is there serves this. To be asked before the runtime is initialised. */
+/* TM_OK if the running RouDi meets the requirements. Call before the runtime is initialised. */
 static inline int32_t roudi_check_need(const roudi_need *need, tm_error *error)
 {
     int32_t status = roudi_check_links(need, error);
@@ -231,7 +231,7 @@ static inline uint64_t roudi_row_bytes(uint64_t payload)
     return row;
 }
 
-/* What /dev/shm has left, in bytes. */
+/* Free bytes of /dev/shm. */
 static inline uint64_t roudi_shm_free_bytes(void)
 {
     struct statvfs shm;
@@ -245,8 +245,8 @@ static inline uint64_t roudi_free_bytes(void)
     return available > ROUDI_MANAGEMENT_BYTES ? available - ROUDI_MANAGEMENT_BYTES : 0;
 }
 
-/* The largest payload that a RouDi of ours serves: what is asked for, but 4 MiB, as RouDi's own default, where that
- * takes less than half of the room, so that another experiment that comes later can use the same RouDi. */
+/* Largest payload that a RouDi started by us serves: the requested one, or RouDi's default of 4 MiB if that takes less
+ * than half of the room, so that a later experiment can use the same RouDi. */
 static inline uint64_t roudi_served_bytes(uint64_t payload)
 {
     const uint64_t usual = UINT64_C(4) << 20;
@@ -258,14 +258,14 @@ static inline uint64_t roudi_at_least_1(uint32_t count)
     return count != 0 ? count : 1;
 }
 
-/* Chunks that a ping-pong cannot do without: in each direction one loaned, one queued, two held, the last one sent; of
- * more than one follower one loaned, one queued, the last one sent, and one in reserve for each. */
+/* Fewest chunks for a ping-pong: in each direction one loaned, one queued, two held, and the last one sent; for each of
+ * several followers one loaned, one queued, the last one sent, and one in reserve. */
 static inline uint64_t roudi_fewest_chunks(const roudi_need *need)
 {
     return roudi_at_least_1(need->options->link_count) * (8 + 4 * roudi_at_least_1(need->options->follower_count));
 }
 
-/* Fills `limits` from the running RouDi (`running`), or from what one that we start could have. */
+/* Fills `limits` from the running RouDi if `running`, else from the RouDi that we could start. */
 static inline void roudi_limits(const roudi_need *need, bool running, tm_limits *limits)
 {
     uint64_t largest = ROUDI_LARGEST_PAYLOAD;
@@ -282,7 +282,7 @@ static inline void roudi_limits(const roudi_need *need, bool running, tm_limits 
     limits->packet_bytes = 0;
 }
 
-/* What the transport function `probe` does once it has read its options. */
+/* Second half of the transport function `probe`, after it has read its options. */
 static inline int32_t roudi_probe(const roudi_need *need, tm_limits *limits, tm_error *error)
 {
     int32_t status = roudi_check_links(need, error);
@@ -295,8 +295,8 @@ static inline int32_t roudi_probe(const roudi_need *need, tm_limits *limits, tm_
     return status;
 }
 
-/* Chunks per pool: enough for full queues, within half a GiB where that is enough for a ping-pong, and within what
- * /dev/shm has left. RouDi writes all of it when it starts. */
+/* Chunks per pool: enough for full queues, but at most half a GiB if that suffices for a ping-pong, and at most the
+ * free space of /dev/shm. RouDi writes all of it when it starts. */
 static inline int32_t roudi_chunk_count(const roudi_need *need, uint64_t *count, tm_error *error)
 {
     const uint64_t row = roudi_row_bytes(roudi_served_bytes(need->payload_bytes));
@@ -338,17 +338,17 @@ static inline bool roudi_write_config(const char *path, uint64_t payload, uint64
     return fclose(file) == 0 && written;
 }
 
-/* Runs RouDi with the configuration $1 and cleans up after it. RouDi's watch over its clients stays off: it takes one
- * that got no CPU time for 1.5 s for dead, and it stops for ever at a lock that a killed client held. Without it,
- * a killed client makes RouDi abort when it gets SIGTERM, so that its segments and sockets are left. They are removed
- * under RouDi's own lock, which another RouDi would hold. */
+/* Runs RouDi with the configuration $1 and cleans up after it. RouDi's monitoring of clients stays off: it declares a
+ * client dead after 1.5 s without CPU time, and hangs at a lock that a killed client held. Without it, a killed client
+ * makes RouDi abort at SIGTERM and leave its segments and sockets behind. They are removed under RouDi's own lock,
+ * which another RouDi would hold. */
 static const char roudi_script[] =
     "#!/bin/sh\n"
-    /* Where no process can be started any more, only exec is left, and where no file can be opened, 2>/dev/null is not. */
+    /* Works even if no process can be started (exec), and no file opened (no 2>/dev/null). */
     "trap 'trap \"\" TERM INT HUP; exec 2>&-; kill -KILL \"$roudi\"; exec flock -w 10 -F " ROUDI_LOCK
     " rm -f /dev/shm/iceoryx_mgmt \"$2\" " ROUDI_SOCKET " " ROUDI_SOCKET ".lock " ROUDI_LOCK "' EXIT\n"
     "runs() { grep -qs ') [^Z]' \"/proc/$roudi/stat\"; }\n"
-    /* The signal may come before RouDi has been started, and before its number has been noted. */
+    /* The signal may arrive before RouDi is started, or before its process ID is stored. */
     "stop() {\n"
     "    trap '' TERM INT HUP\n"
     "    roudi=$!\n"
@@ -383,7 +383,7 @@ static inline bool roudi_write_script(const char *path)
     return fclose(file) == 0 && written;
 }
 
-/* Refuses what somebody else has put in the place of a file of RouDi, which would believe it, or end at it. */
+/* Refuses a file of another user in the place of one of RouDi's, which would trust it, or fail at it. */
 static inline int32_t roudi_check_name(const char *path, tm_error *error)
 {
     struct stat found;
@@ -405,14 +405,14 @@ static inline int32_t roudi_check_name(const char *path, tm_error *error)
 /* Files that RouDi locks in /tmp. */
 static const char *const roudi_locks[] = {ROUDI_LOCK, ROUDI_SOCKET ".lock"};
 
-/* The name of RouDi's segment of chunks, which is called after the main group: RouDi ends at one without a name. */
+/* Path of RouDi's segment of chunks, named after the main group: RouDi ends if the group has no name. */
 static inline int32_t roudi_segment(char *path, size_t capacity, tm_error *error)
 {
     struct group group;
     struct group *own = NULL;
     char *buffer = NULL;
     int reason = ERANGE;
-    /* The names of all members are to fit. */
+    /* Grows until the names of all members fit. */
     for (size_t size = 4096; reason == ERANGE && size <= ROUDI_GROUP_BYTES; size *= 2) {
         free(buffer);
         buffer = (char *)malloc(size);
@@ -431,7 +431,7 @@ static inline int32_t roudi_segment(char *path, size_t capacity, tm_error *error
     return status;
 }
 
-/* All names of a RouDi that is to be started, before anything is made: its socket was looked at before. */
+/* Checks all file names of a RouDi before anything is created, except its socket, which is checked earlier. */
 static inline int32_t roudi_check_names(const char *segment, tm_error *error)
 {
     int32_t status = TM_OK;
@@ -444,8 +444,8 @@ static inline int32_t roudi_check_names(const char *segment, tm_error *error)
     return status == TM_OK ? roudi_check_name(segment, error) : status;
 }
 
-/* Makes the files that RouDi locks in /tmp before it does, which would follow a link of somebody else: in a folder where
- * everybody may write, only their owner can take them away again. */
+/* Creates RouDi's lock files in /tmp before RouDi does, which would follow another user's link. In /tmp only their
+ * owner can remove them. */
 static inline int32_t roudi_make_locks(tm_error *error)
 {
     for (size_t i = 0; i < sizeof roudi_locks / sizeof *roudi_locks; ++i) {
@@ -464,7 +464,7 @@ static inline int32_t roudi_make_locks(tm_error *error)
     return TM_OK;
 }
 
-/* What the transport function `daemon_command` does then: `sh roudi.sh roudi.toml`, both in the scratch folder. */
+/* Second half of the transport function `daemon_command`: `sh roudi.sh roudi.toml`, both in the scratch folder. */
 static inline int32_t roudi_daemon_command(const roudi_need *need, tm_daemon_command *command, tm_error *error)
 {
     const tm_str scratch = need->options->scratch_dir;
@@ -482,7 +482,7 @@ static inline int32_t roudi_daemon_command(const roudi_need *need, tm_daemon_com
     if (status == TM_OK) {
         status = roudi_check_names(segment, error);
     }
-    /* One that may be started only is of a run; one that is started is of all. */
+    /* A command with a run ID is only a proposal; RouDi is started without one, for all runs. */
     if (status == TM_OK && need->options->run_id.length == 0) {
         status = roudi_make_locks(error);
     }
@@ -506,7 +506,7 @@ static inline int32_t roudi_daemon_command(const roudi_need *need, tm_daemon_com
     return TM_OK;
 }
 
-/* The name under which a process joins iceoryx: its socket and lock in /tmp are called so. */
+/* Name under which a process joins iceoryx, also of its socket and lock in /tmp. */
 static inline void iceoryx_runtime_name(const tm_node_options *options, char *buffer, size_t capacity)
 {
     if (options->role == TM_LEADER) {
@@ -529,8 +529,8 @@ static inline void *roudi_join_thread(void *argument)
     return NULL;
 }
 
-/* Initialises the runtime through `init`, in a thread: with a RouDi that hangs, the call takes a minute and then ends
- * the process. On a time-out the thread is left behind, and the process should end. */
+/* Initialises the runtime by `init` in a thread of its own: if RouDi hangs, the call takes a minute and then ends the
+ * process. On a time-out the thread is left behind, and the process should end. */
 static inline int32_t roudi_join(const tm_node_options *options, void (*init)(const char *name), tm_error *error)
 {
     pthread_t thread;
@@ -544,7 +544,7 @@ static inline int32_t roudi_join(const tm_node_options *options, void (*init)(co
     const int created = pthread_create(&thread, NULL, roudi_join_thread, call);
     if (created != 0) {
         free(call);
-        return tm_fail(error, TM_FAILED, "no thread to join iceoryx with: %s", strerror(created));
+        return tm_fail(error, TM_FAILED, "cannot start a thread to join iceoryx: %s", strerror(created));
     }
     clock_gettime(CLOCK_REALTIME, &deadline);
     deadline.tv_sec += ROUDI_JOIN_TIMEOUT_S;

@@ -103,7 +103,7 @@ async fn serve(
     };
     let service = tower::service_fn(move |request| {
         let handler = handler.clone();
-        // Before anything of the call is awaited, so that numbers follow the order of calls.
+        // Numbered before the first await, so that numbers follow the order of calls.
         let number = handler.as_ref().map_or(0, |handler| handler.next.fetch_add(1, Relaxed));
         async move { Ok::<_, Infallible>(dispatch(handler, number, request).await) }
     });

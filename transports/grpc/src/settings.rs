@@ -6,7 +6,7 @@ pub(crate) const STREAM: &str = "stream";
 
 /// Default number of calls in flight, or of queued messages.
 const IN_FLIGHT: u64 = 16;
-/// Most bytes of all of them; a larger message is sent alone.
+/// Most bytes of all calls in flight; a larger message is sent alone.
 const MOST_BYTES_IN_FLIGHT: u64 = 64 << 20;
 
 /// HTTP/2's default initial window to its largest one.

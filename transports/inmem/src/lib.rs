@@ -25,7 +25,7 @@ use tripmeter_abi::{
 
 /// Messages in flight per direction.
 const DEPTH: std::ops::RangeInclusive<u64> = 4..=1024;
-/// Beyond any machine; memory runs out earlier, which is reported.
+/// 1 TiB, more than any machine has: memory runs out earlier, with an error.
 const MAX_PAYLOAD_BYTES: u64 = 1 << 40;
 
 #[derive(Clone, Copy, Debug, Default)]

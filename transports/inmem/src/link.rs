@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Result, Role, Status, Wait};
 
-/// Interval of looks for the follower.
+/// Interval at which the leader checks for the follower.
 const CONNECT_STEP: Duration = Duration::from_micros(100);
 /// Interval at which a delivery thread checks whether to stop.
 const DELIVERY_STEP_NS: u64 = 50_000_000;
@@ -235,14 +235,14 @@ impl Drop for Delivery {
         self.stop.store(true, Ordering::Relaxed);
         self.directions.iter().for_each(|direction| direction.rouse_receivers());
         if let Some(thread) = self.thread.take() {
-            // The thread has printed its panic, and nothing else can be done.
+            // The thread has already printed its panic.
             let _ = thread.join();
         }
     }
 }
 
 pub struct QueueLink {
-    /// Set at the leader's end.
+    /// Entry of the leader's end; `None` at a follower's.
     entry: Option<Entry>,
     role: Role,
     follower: usize,

@@ -123,7 +123,7 @@ impl QueuePair {
         Ok(pair)
     }
 
-    /// Waits for the follower's greeting, after which the names are not needed.
+    /// Waits for the follower's greeting, after which the queues need no names.
     fn connect_leader(&mut self, deadline: Deadline) -> Result<()> {
         let mut room = vec![0; self.shape.packet];
         deadline.wait(raw(&self.reader), libc::POLLIN, "the follower's greeting")?;

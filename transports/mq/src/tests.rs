@@ -112,7 +112,7 @@ impl HalfTheLimit {
 
 impl Drop for HalfTheLimit {
     fn drop(&mut self) {
-        // SAFETY: readable. Up to the hard limit it may always be raised again.
+        // SAFETY: readable. A process may always raise the soft limit up to the hard limit.
         unsafe { libc::setrlimit(libc::RLIMIT_MSGQUEUE, &self.0) };
     }
 }

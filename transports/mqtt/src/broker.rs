@@ -24,7 +24,7 @@ const ANSWERING_TIME: Duration = Duration::from_millis(500);
 /// Attempts to find a free port: another process may take it before the broker does.
 const TRIES: u32 = 3;
 
-/// Address of a broker, as the end that has it tells the other.
+/// Address of a broker, which the end that holds it sends to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub at: SocketAddr,
@@ -44,7 +44,7 @@ impl Address {
             let (at, process) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
             Some((Self { at, process }, words.next().map(str::to_owned)))
         });
-        parsed.ok_or_else(|| Error::failed("the peer's address is none of a broker"))
+        parsed.ok_or_else(|| Error::failed("the peer's address is not the address of a broker"))
     }
 
     /// Error text of a failed connection to the broker, with its name.
@@ -165,7 +165,7 @@ pub(crate) fn versions() -> String {
     static MOSQUITTO: OnceLock<String> = OnceLock::new();
     let locked = |name| locked_version(include_str!("../Cargo.lock"), name);
     let mosquitto = MOSQUITTO.get_or_init(|| {
-        // It has no other option that tells its version, and exits with code 3.
+        // No other option prints the version; this one exits with code 3.
         let told = program(Kind::Mosquitto).and_then(|file| Command::new(file).arg("-h").output().ok());
         let told = told.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
         let line = told.lines().next().and_then(|line| line.strip_prefix("mosquitto version "));

@@ -26,7 +26,7 @@ pub struct MqttLink {
     settings: Settings,
     index: u32,
     callback: Option<Callback>,
-    /// Known from the start to the end that holds the broker.
+    /// Address of the broker; the end that holds it knows it from the start.
     at: Option<Address>,
     blocks: Blocks,
     publisher: Publisher,
@@ -35,9 +35,9 @@ pub struct MqttLink {
 
 enum Way {
     Unconnected,
-    /// By the thread that publishes and takes.
+    /// Driven by the thread that publishes and takes.
     Driven(Driven),
-    /// By a thread of its own.
+    /// Driven by a thread of its own.
     Threaded(Threaded),
 }
 
@@ -70,7 +70,7 @@ impl MqttLink {
     fn identity(&self, at: Address, told: Option<String>) -> Result<Identity> {
         let NodeOptions { run_id, role, follower_index, unauthorized_peer, .. } = &self.options;
         let who = match (unauthorized_peer, role) {
-            // A client of the same name would replace the true one.
+            // A different name: the broker would drop the true client for one of the same name.
             (Some(unauthorized_peer), _) => format!("{unauthorized_peer}"),
             (None, Role::Leader) => "leader".to_owned(),
             (None, Role::Follower) => format!("follower-{follower_index}"),

@@ -13,9 +13,9 @@ const MEMORY_PART: u64 = 32;
 const MOST_UNACKNOWLEDGED_BYTES: u64 = 64 << 20;
 /// Most bytes of messages that a broker keeps for a slow subscriber.
 const MOST_QUEUED_BYTES: u64 = 512 << 20;
-/// Default number of messages that it keeps.
+/// Default number of messages that a broker keeps.
 const QUEUE: &str = "1000";
-/// Fewest messages that it keeps.
+/// Fewest messages that a broker keeps.
 const LEAST_QUEUE: u64 = 4;
 
 /// A broker that we can start.
@@ -105,7 +105,7 @@ impl Settings {
             return Err(invalid("setting 'host' needs broker=running: where one listens already".to_owned()));
         }
         if settings.is_running && options.setting("queue") != QUEUE {
-            let text = "setting 'queue' needs broker=start: a broker that runs already keeps what its own settings say";
+            let text = "setting 'queue' needs broker=start: a running broker uses its own settings";
             return Err(invalid(text.to_owned()));
         }
         if settings.holder == Role::Follower && options.follower_count > 1 {

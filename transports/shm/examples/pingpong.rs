@@ -1,7 +1,7 @@
 //! Ping-pong of two pinned processes over `shm`, without the engine: the cost of the transport alone.
 //!
 //! `cargo run --release -p tripmeter-transport-shm --example pingpong -- [payload bytes] [poll|block] [trips] [depth]`
-//! prints half round trips of the second nine tenths of the trips, in nanoseconds.
+//! prints half round trips in nanoseconds, without the first tenth of the trips.
 #![expect(unsafe_code, reason = "memory and calls as a host has them")]
 
 use std::error::Error;
@@ -27,7 +27,7 @@ fn main() -> Outcome<()> {
     let child = unsafe { libc::fork() };
     if child == 0 {
         let done = follow(&NodeOptions { role: Role::Follower, ..options }, address, trips);
-        // SAFETY: the child must not drop the leader's link, which it has a copy of.
+        // SAFETY: `_exit` runs no destructors: the child must not drop its copy of the leader's link.
         unsafe { libc::_exit(done.is_err().into()) };
     }
     pin(CPUS[0]);

@@ -1,11 +1,12 @@
-//! Leader's end of a link to several followers: one row of chunks that all of them read, and a ring back from each.
+//! Leader's end of a link to several followers. They all read its messages in one row of chunks; each answers through a
+//! ring of its own.
 //!
-//! The number of followers changes no ordering: no follower writes a word that another reads, except the event
-//! count in which the leader sleeps. One release store of a chunk's sequence passes the message to all; each
-//! acquires that word. Each counts its returned messages in its own word, with release. A chunk is rewritten only
-//! after an acquire load of all those words. Each sleeps in its own event count, which the leader checks after that
-//! store and a sequentially consistent fence. All followers wake the leader in one event count; between its own
-//! fence and its sleep it checks every ring.
+//! Memory orderings are the same for any number of followers: no follower writes a word that another reads, except the
+//! event count in which the leader sleeps. The leader publishes a message to all by one release store of the chunk's
+//! sequence number, which each follower loads with acquire. Each follower counts the messages that it has returned in a
+//! word of its own, with release. The leader rewrites a chunk only after an acquire load of all these words. Each
+//! follower sleeps in its own event count, which the leader checks after its store and a sequentially consistent fence.
+//! All followers wake the leader through one event count; between its own fence and its sleep it checks every ring.
 
 use crate::ring::{Consumer, Producer};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use tripmeter_abi::{Loan, Message};
 
 /// Rings to and from all followers.
 pub(crate) struct Fan {
-    /// They share chunks: the first writes and publishes a message for all.
+    /// One per follower, with shared chunks: the first writes and publishes a message for all.
     producers: Vec<Producer>,
     consumers: Vec<Consumer>,
     /// Source of the last message; the next search starts after it.
@@ -39,7 +40,7 @@ impl Fan {
             }
         }
         let Some((first, others)) = self.producers.split_first_mut() else { return false };
-        // The first has room, and so does not wait.
+        // Does not wait, as the first ring has room by now.
         let is_sent = first.publish(length, 0);
         others.iter_mut().for_each(Producer::follow);
         is_sent

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Error, Link, Loan, Message, NodeOptions, Result, Role, Status, Wait};
 
-/// Interval of looks for the follower.
+/// Interval at which the leader checks for followers.
 const CONNECT_STEP: Duration = Duration::from_micros(200);
 
 pub struct ShmLink {

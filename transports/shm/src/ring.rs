@@ -56,7 +56,7 @@ pub(crate) struct Place {
     pub(crate) depth: usize,
     /// True if this end sleeps when it waits.
     pub(crate) sleeps: bool,
-    /// True if the other end does.
+    /// True if the other end sleeps when it waits.
     pub(crate) peer_sleeps: bool,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Producer {
     control: *const Control,
     event_count: *const EventCount,
     depth: u64,
-    /// Messages known to be returned.
+    /// Returned messages, as last read from the consumer's count.
     released: u64,
     sleeps: bool,
     peer_sleeps: bool,
@@ -131,8 +131,8 @@ impl Producer {
         unsafe { &*self.control }
     }
 
-    /// Chunk of the next message. It is free: the one before was published only when at most `depth - 1` were in
-    /// flight.
+    /// Chunk for the next message. It is always free: at most `depth` messages are in flight, and the ring has one
+    /// chunk more.
     #[inline(always)]
     pub(crate) fn loan(&self, length: usize) -> Loan {
         Loan { data: self.cursor.message(), length, token: ptr::null_mut() }
@@ -170,7 +170,7 @@ impl Producer {
         !self.is_full()
     }
 
-    /// Follows a publication by the producer of another ring with these chunks, which also serves this ring's consumer.
+    /// Advances this ring after the producer of another ring with the same chunks has published a message.
     pub(crate) fn follow(&mut self) {
         self.cursor.advance();
         if self.peer_sleeps {

@@ -18,7 +18,7 @@ struct Memory {
     chunks: UnsafeCell<[u8; (DEPTH + 1) * STRIDE]>,
 }
 
-// SAFETY: the ends of a ring hand its chunks to each other; that they do so rightly is what is tested.
+// SAFETY: the ends of a ring hand its chunks to each other; the tests check that they do so correctly.
 unsafe impl Sync for Memory {}
 
 /// One end, with the memory that it needs.

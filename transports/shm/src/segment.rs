@@ -32,7 +32,7 @@ struct Front {
     joined: [AtomicU8; MOST_FOLLOWERS as usize],
 }
 
-/// Words of the rings of one follower: the first one's in the front page, the others' after it.
+/// Words of the rings of one follower. Those of the first follower are in the front page, the others after it.
 #[repr(C, align(64))]
 struct Controls {
     to_follower: Control,
@@ -96,7 +96,7 @@ fn front_bytes(followers: u64) -> u64 {
 pub(crate) struct Segment {
     memory: *mut u8,
     geometry: Geometry,
-    /// Set in the leader.
+    /// Name to remove; `None` in a follower.
     name: Option<CString>,
 }
 
@@ -120,7 +120,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Maps the leader's segment, as one of `followers`, and reports to it. Each follower can do so once.
+    /// Maps the leader's segment and marks `follower`, one of `followers`, as joined. Fails if it is marked already.
     pub(crate) fn join(name: &str, sleeps: bool, follower: u32, followers: u64) -> Result<Self> {
         let file = open(&shm_name(name)?, 0)
             .map_err(|error| Error::os(&format!("opening the leader's shared memory '{name}'"), error))?;
@@ -156,8 +156,8 @@ impl Segment {
         self.geometry
     }
 
-    /// Ring that `role` writes to the other side, and ring that it reads, between the leader and one follower. With one
-    /// direction both are the same memory, written by the leader. The leader's chunks are the same for all followers.
+    /// Ring that `role` writes, and ring that it reads, between the leader and one follower. If there is one direction,
+    /// both are the same memory, written by the leader. The leader's chunks are the same for all followers.
     pub(crate) fn rings(&self, role: Role, follower: u32) -> (Option<Place>, Option<Place>) {
         let front = self.front();
         let sleepers = [&front.leader_sleeps, &front.follower_sleeps].map(|word| word.load(Ordering::Relaxed) != 0);
@@ -178,7 +178,7 @@ impl Segment {
             })
         };
         let controls = self.controls(follower);
-        // The leader sleeps in one event count, whichever follower wakes it.
+        // All followers wake the leader through one event count.
         let leaders_bed = front.controls.to_leader.event_count();
         let out = place(&controls.to_follower, controls.to_follower.event_count(), 0);
         let back = place(&controls.to_leader, leaders_bed, 1 + u64::from(follower));
@@ -222,7 +222,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Fills chunks with contents that no memory saving can share, and marks them free.
+    /// Fills the chunks with pseudorandom words, so that the kernel cannot merge pages, and marks them free.
     fn fill(&self) {
         let front_bytes = self.geometry.front_bytes() as usize;
         let words = (self.geometry.bytes() as usize - front_bytes) / size_of::<u64>();
@@ -243,14 +243,14 @@ impl Segment {
     /// Maps every page for writing.
     fn touch(&self) {
         for offset in (0..self.geometry.bytes() as usize).step_by(PAGE as usize) {
-            // SAFETY: inside the mapping; adding 0 changes nothing, whoever else looks.
+            // SAFETY: inside the mapping; adding 0 changes nothing for other processes.
             unsafe { AtomicU8::from_ptr(self.memory.add(offset)) }.fetch_add(0, Ordering::Relaxed);
         }
     }
 }
 
 impl Geometry {
-    /// Stands for a whole segment until its front page is read.
+    /// Provisional geometry of a whole segment, used until its front page is read.
     fn whole(length: u64) -> Self {
         Self { depth: 0, stride: length - PAGE, directions: 1, followers: 1 }
     }

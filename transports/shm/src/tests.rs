@@ -15,7 +15,7 @@ const SHORT_NS: u64 = 20_000_000;
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// Unique, even if a process of this id was killed and left its segments.
+/// Unique name, even if a killed process with the same ID has left segments behind.
 fn run_id() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
     format!("shm-test-{}-{now:x}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed))
@@ -483,7 +483,7 @@ fn connecting_without_a_peer_ends_in_an_error() {
     assert!(segment_names(&options.run_id).is_empty());
 }
 
-/// Size of /dev/shm, used or free.
+/// Total size of /dev/shm.
 fn shared_memory_bytes() -> u64 {
     // SAFETY: all zeroes are a valid `statvfs`, which is writable; the path ends with a NUL.
     unsafe {
@@ -541,7 +541,7 @@ fn the_limit_fits_into_what_is_free() {
     }
 }
 
-/// Kills a follower: the leader must get time-outs, and not sleep for ever.
+/// Kills a follower: the leader must get time-outs, and not sleep forever.
 #[test]
 fn a_killed_follower_hangs_nobody() {
     for wait in [Wait::Poll, Wait::Block] {

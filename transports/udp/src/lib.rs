@@ -98,8 +98,8 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// Removes datagrams of others from before the socket had its peers, up to the first of a peer. An empty one,
-    /// or one like a farewell, would end the link.
+    /// Removes datagrams of others that arrived before the socket had its peers, up to the first one of a peer. An
+    /// empty datagram, or one that looks like a farewell, would end the link.
     fn remove_of_others(&self, peers: &[SocketAddr]) -> Result<()> {
         let failed = |error: io::Error| Error::failed(format!("what others sent cannot be removed: {error}"));
         let socket = UdpSocket::from(self.socket.try_clone().map_err(failed)?);

@@ -6,7 +6,7 @@ use tripmeter_abi::os::{self, Deadline, Port, SocketAddress};
 use tripmeter_abi::packets::{MOST_PAYLOAD_BYTES, PREFIX_BYTES};
 use tripmeter_abi::{Error, NodeOptions, Result, Status};
 
-/// Large enough for some packets of any size, small enough to be filled in a millisecond.
+/// Buffer of the trial: holds several packets of any size, and fills within a millisecond.
 const TRIAL_BYTES: u64 = 1 << 20;
 /// Least payload of a fragment between hosts, at the smallest MTU of IPv6.
 const LEAST_FRAGMENT_BYTES: usize = 1280 - 48;

@@ -10,12 +10,13 @@ use tripmeter_abi::{Error, Result, Status};
 
 /// Most instructions of a filter (`BPF_MAXINSNS`).
 const MOST_INSTRUCTIONS: usize = 4096;
-/// Most ports that are compared in turn, where a binary search ends. A conditional jump skips at most 255 instructions.
+/// Longest list of ports that the filter compares one by one; it halves longer lists first, as a binary search does.
+/// A conditional jump skips at most 255 instructions.
 const NEIGHBOURS: usize = 32;
 /// Offsets of the source address in the headers of IP.
 const SOURCE_V4: u32 = 12;
 const SOURCE_V6: u32 = 8;
-/// Offset of the source port in the UDP header, which a filter of a UDP socket sees first.
+/// Offset of the source port in the UDP header, where a filter's view of the packet starts on UDP sockets.
 const SOURCE_PORT: u32 = 0;
 
 /// Restricts a socket to datagrams of these peers, which are ports of one address. Fails with `Limit` if there are
@@ -88,7 +89,7 @@ fn search(ports: &[u16]) -> Vec<sock_filter> {
     }
     let left = (0..ports.len() as u8).rev();
     let compare = |(port, left): (&u16, u8)| sock_filter {
-        // Jumps over the ports left, and over the verdict that drops.
+        // Jumps over the remaining comparisons and the instruction that drops.
         jt: left + 1,
         ..instruction(BPF_JMP | BPF_JEQ | BPF_K, (*port).into())
     };

@@ -77,7 +77,7 @@ fn what_others_sent_before_the_link_had_its_peer_is_removed() {
     let address = peer.local_addr().unwrap().to_string();
     link.connect(&[address.into_bytes()], testing::PATIENCE_NS).unwrap();
     assert!(link.take(0).unwrap().is_none());
-    // As before, it is the peer's last word.
+    // An empty datagram of the peer still ends the link.
     peer.send_to(&[], &own).unwrap();
     assert_eq!(link.take(0).unwrap_err().status, Status::Closed);
 }
@@ -86,8 +86,8 @@ fn packet(content: u8) -> Vec<u8> {
     [0_u32, 1, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).chain([content]).collect()
 }
 
-/// `count` pairs of a publisher and another sender, a link at `address` that hears the publishers, though the
-/// others sent first, and its address.
+/// `count` pairs of a publisher and another sender; a link at `address` that is connected to the publishers, although
+/// the others sent first; and the link's address.
 fn heard(address: &str, count: usize) -> (Vec<[UdpSocket; 2]>, PacketLink<Datagrams>, String) {
     let scratch = testing::Scratch::new();
     let options = testing::options(&Udp, Role::Follower, &Case { pattern: Pattern::Publish, ..CASE }, &scratch);
@@ -113,7 +113,7 @@ fn attack(other: &UdpSocket, victim: &str) {
 
 #[test]
 fn of_many_who_know_its_address_a_link_hears_its_publishers_only() {
-    // Large numbers of ports are searched, small ones compared.
+    // The filter searches long lists of ports, and compares short ones.
     for (address, count) in [("127.0.0.1", 2), ("127.0.0.1", 300), ("::1", 2), ("::1", 70)] {
         if address == "::1" && UdpSocket::bind((address, 0)).is_err() {
             // The test harness hides printed output.
@@ -132,13 +132,13 @@ fn of_many_who_know_its_address_a_link_hears_its_publishers_only() {
             link.release(message);
             assert!(link.take(0).unwrap().is_none(), "{address}: a message of others beside publisher {index}");
         }
-        // As before, it is a publisher's last word.
+        // An empty datagram of a publisher still ends the link.
         pairs[count - 1][0].send_to(&[], &own).unwrap();
         assert_eq!(link.take(0).unwrap_err().status, Status::Closed);
     }
 }
 
-/// Another address of this host has the same ports.
+/// The same port at another address of this host is not a publisher.
 #[test]
 fn a_port_of_another_address_is_no_publisher() {
     let (pairs, mut link, own) = heard("127.0.0.1", 2);

@@ -65,7 +65,8 @@ impl Called {
 impl Arrivals for Called {
     fn listen(&mut self, session: &Session, key: String) -> Result<()> {
         let callback = self.callback;
-        // Locked only for a message in pieces, without contention: zenoh delivers one at a time per peer.
+        // Locked only for a message in pieces, and without contention, as zenoh delivers one message at a time per
+        // peer.
         let room = Mutex::new(Vec::with_capacity(self.most_bytes));
         let turn = self.is_shared.then(|| Mutex::new(()));
         let deliver = move |sample: Sample| {

@@ -122,7 +122,7 @@ fn lockable_bytes() -> Option<u64> {
         return None;
     }
     let more = usize::try_from(limit.rlim_cur).ok()?.checked_add(4096)?;
-    // SAFETY: a mapping of its own, which is removed again; nothing of it is touched, and so none of it becomes memory.
+    // SAFETY: a new mapping, which is removed again; it is never accessed, so it takes no memory.
     let may_lock_more = unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let place = libc::mmap(std::ptr::null_mut(), more, libc::PROT_READ, flags, -1, 0);

@@ -79,7 +79,7 @@ impl Link for Asking {
         let session = self.meeting.session(peers.first().map_or(&[], Vec::as_slice))?;
         let querier = session
             .declare_querier(key(&self.answer))
-            // There is one reply; otherwise zenoh would hold it back until it knows that no other comes.
+            // There is only one reply; with consolidation, zenoh would hold it back until no other can come.
             .consolidation(ConsolidationMode::None)
             .congestion_control(CongestionControl::Block)
             .express(self.answer.express)
@@ -162,7 +162,7 @@ enum Queries {
 #[derive(Default)]
 struct Current {
     query: AtomicPtr<Query>,
-    /// Its number, from 1.
+    /// Number of the query, from 1.
     number: AtomicUsize,
 }
 
@@ -227,8 +227,8 @@ impl Link for Answering {
 
     fn publish(&mut self, _loan: Loan, _timeout_ns: u64) -> Result<bool> {
         let payload = self.memory.give().ok_or_else(unconnected)?;
-        // SAFETY: the pointer is of a query that lives in the callback, within which alone it is not null; the host answers
-        // there, in the same thread.
+        // SAFETY: the pointer is of a query that lives in the callback, within which alone it is not null; the host
+        // answers there, in the same thread.
         let current = unsafe { self.current.query.load(Relaxed).as_ref() };
         let query =
             current.or(self.held.as_ref()).ok_or_else(|| Error::failed("zenoh: there is no query to reply to"))?;

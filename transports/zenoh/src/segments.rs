@@ -62,7 +62,7 @@ pub(crate) fn make<T>(scratch: &Path, work: impl FnOnce() -> Result<T>) -> Resul
             let free = free_bytes().map_or_else(|_| "?".to_owned(), |bytes| bytes.to_string());
             Error::new(error.status, format!("{}: {free} bytes are free in {PLACE}", error.message))
         });
-    // Without the lock it could remove memory that another process is about to lock.
+    // Without the lock, the cleanup could remove memory that another process is about to lock.
     if made.is_err() && turn.0.is_some() {
         zenoh::shm::cleanup_orphaned_shm_segments();
     }

@@ -72,7 +72,7 @@ impl Meeting {
             ("transport/unicast/accept_timeout", ACCEPT_TIMEOUT_MS),
             ("scouting/multicast/enabled", "false"),
             ("scouting/gossip/enabled", "false"),
-            // Otherwise large messages use shared memory, whatever the link.
+            // Otherwise large messages would use shared memory on any link.
             ("transport/shared_memory/enabled", &shared),
             ("transport/shared_memory/transport_optimization/enabled", "false"),
         ] {

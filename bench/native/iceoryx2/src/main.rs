@@ -84,7 +84,7 @@ fn send((publisher, _): &Ends, payload: usize, sequence: u64) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the message of that number.
+/// Waits for the message with this sequence number.
 fn receive((_, subscriber): &Ends, sequence: u64) -> Result<()> {
     let mut tries = 0_u32;
     let mut begin = None;

@@ -102,7 +102,7 @@ impl Driver {
     pub fn finish<T>(&self, timeout_ns: u64, what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
         let time = Duration::from_nanos(timeout_ns);
         let late = || Error::failed(format!("{what} did not come about within {} ms", time.as_millis()));
-        // The last answer is sent by the turn.
+        // `turn` also sends the last answer.
         self.turn(async { timeout(time, work).await.unwrap_or_else(|_| Err(late())) })
     }
 

@@ -45,7 +45,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Destination of a server's requests.
 pub enum RequestSink<B> {
-    /// Queue from which they are taken, with their numbers.
+    /// Queue from which the host takes requests, with their numbers.
     Queue(UnboundedSender<(u64, Arrived<B>)>),
     /// The host itself.
     Host(Arc<Host<B>>),
@@ -95,7 +95,7 @@ impl<B: Body> Host<B> {
                 Ok(message) => {
                     *locked(&self.answer) = Some(answer);
                     self.callback.call(&message);
-                    // Confirms a request without an answer.
+                    // Dropping the sender confirms a request that got no answer.
                     *locked(&self.answer) = None;
                 }
                 Err(error) => drop(self.failure.set(error)),

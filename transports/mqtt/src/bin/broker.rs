@@ -18,7 +18,7 @@ use std::time::Duration;
 use tripmeter_abi::os;
 
 const PACKET_EXTRA_BYTES: usize = 1024;
-/// rumqttd also keeps forwarded messages, in parts that it drops whole.
+/// Segments of rumqttd's log. It keeps forwarded messages too, and drops whole segments.
 const PARTS: usize = 4;
 const LEAST_PART_BYTES: usize = 4 << 20;
 
@@ -89,7 +89,7 @@ fn listening<T>(server: &JoinHandle<T>) -> Result<(ManuallyDrop<OwnedFd>, u16), 
         }
         for entry in fs::read_dir("/proc/self/fd").map_err(|error| error.to_string())?.flatten() {
             let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            // SAFETY: not closed here; a number that is no descriptor any more is an error of the calls below.
+            // SAFETY: not closed here; for a descriptor that is closed by now, the calls below fail.
             let socket = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(fd) });
             if os::socket_option(&socket, libc::SOL_SOCKET, libc::SO_ACCEPTCONN).is_ok_and(|listens| listens == 1) {
                 let address = os::local_address(&socket).map_err(|error| error.to_string())?;
