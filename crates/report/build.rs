@@ -1,4 +1,4 @@
-//! Compresses the large files that go into the program.
+//! Compresses the large files that are embedded in the program.
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write;
 use std::path::Path;

@@ -29,7 +29,7 @@ impl Bytes {
         self.value
     }
 
-    /// Key for maps: equal exactly if the sizes are equal.
+    /// Key for maps; equal sizes have equal keys.
     pub fn key(&self) -> u64 {
         self.value.to_bits()
     }
@@ -38,12 +38,12 @@ impl Bytes {
         &self.text
     }
 
-    /// True if it is written without a fraction or exponent.
+    /// True if the text has neither a fraction nor an exponent.
     pub fn is_integer(&self) -> bool {
         self.text.bytes().all(|byte| byte.is_ascii_digit())
     }
 
-    /// Returns the size written with a fraction, as by programs that read a column as floating point: `16.0`.
+    /// Size with a fraction, as programs write it that read the column as floating point: `16.0`.
     pub fn as_float(&self) -> Self {
         Self { text: format!("{:?}", self.value), value: self.value }
     }

@@ -6,9 +6,9 @@ use crate::table::{push_row, three_decimals};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// At most the limit.
+    /// The result is at most the limit.
     Passed,
-    /// Above the limit, or not a number.
+    /// The result is above the limit, or not a number.
     Failed,
     /// The results lack the payload.
     Missing,
@@ -47,9 +47,9 @@ impl Compared {
     }
 }
 
-/// Compares each figure of each payload, which fails if result > reference * (1 + threshold).
+/// Compares each figure of each payload. A figure fails if result > reference * (1 + threshold).
 ///
-/// Sorted by figure, then by payload: first those of the reference, in its order, then those only in the results.
+/// Sorted by figure, then by payload: payloads of the reference in its order, then those only in the results.
 ///
 /// # Source
 /// `latency_compare_experiments.py` of eProsima's benchmarking, as documented there. Its code multiplies the result of

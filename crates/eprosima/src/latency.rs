@@ -6,7 +6,7 @@ use crate::pairwise::{self, SumAndRange};
 use crate::select;
 use crate::summary::SummaryRow;
 
-/// Quantiles of a summary, divided by 100 as by numpy: 99.99 / 100 is not the number nearest to 0.9999.
+/// Percentiles of a summary as fractions, divided by 100 as in numpy: 99.99 / 100 is not the number nearest to 0.9999.
 const QUANTILES: [f64; 4] = [50.0 / 100.0, 90.0 / 100.0, 99.0 / 100.0, 99.99 / 100.0];
 
 /// Summary of one payload's samples, which are overwritten; `None` without a sample.

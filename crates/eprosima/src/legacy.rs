@@ -1,13 +1,13 @@
-//! Published figures that depend on how the program that made them read numbers.
+//! Reproduces how pandas 0.25.3 read numbers, because published figures depend on it.
 
-/// Digits of a number written by a C++ stream, and so by LatencyTest.
+/// Significant digits that a C++ stream writes, and so LatencyTest.
 const DIGITS: usize = 6;
 
-/// Largest jitter, adjusted where it lies halfway between two numbers of three decimals, as in published summaries.
+/// Largest jitter, adjusted to published summaries if it lies halfway between two numbers of three decimals.
 ///
-/// There the last bit decides, and pandas 0.25.3 did not always read the number nearest to the text. This reproduces it
-/// for samples with at most 6 digits, as LatencyTest writes them; published summaries do not match otherwise.
-/// A single difference is left as it is, so that it equals its own mean.
+/// There the last bit decides the rounding, and pandas 0.25.3 did not always read the number nearest to the text. Only
+/// samples with at most 6 digits, as LatencyTest writes them, are adjusted. A single difference is not, so that it
+/// equals its own mean.
 pub fn max_jitter(max_jitter: f64, samples: &[f64]) -> f64 {
     let thousandths = max_jitter * 1000.0;
     if (thousandths - thousandths.floor() - 0.5).abs() > 1e-6 {

@@ -3,7 +3,7 @@
 //! | Module | Holds |
 //! |---|---|
 //! | [`raw`] | `measurements_<name>.csv`: every sample |
-//! | [`measurements`] | its writer |
+//! | [`measurements`] | writer of that file |
 //! | [`summary`] | `…_summary.csv`: the figures of a sub-experiment |
 //! | [`requirements`] | upper limits |
 //! | [`check`] | `checks_<name>.csv`: figures against limits |

@@ -39,13 +39,12 @@ pub struct Derived {
 /// The latency test specification of eProsima's Fast RTPS.
 pub const PERCENTILE: f64 = 99.0;
 
-/// Minimum number of runs for a [`PERCENTILE`] limit. With fewer, the largest value alone is a larger share of the
-/// runs than may exceed the limit, so more runs fail their own limits.
+/// Minimum number of runs for a [`PERCENTILE`] limit. With fewer, a single run above its limit is already more than 1 %
+/// of the runs.
 pub const FEWEST_RUNS: usize = 100;
 
-/// Requirements: the 99th percentile of each run's median, 99th percentile and maximum, over the runs that have it.
-/// `runs` are the names of all runs. An error names a figure that is
-/// not a number, with its run, sub-experiment and payload.
+/// Requirements: the 99th percentile, over the runs, of their median, 99th percentile and maximum. `runs` are the names
+/// of all runs. An error names a figure that is not a number, with its run, sub-experiment and payload.
 ///
 /// # Source
 /// `latency_determine_requirements.py` of eProsima's benchmarking.

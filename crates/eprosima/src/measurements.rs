@@ -29,7 +29,7 @@ impl MeasurementsWriter {
     pub fn resume(mut csv: File) -> io::Result<Self> {
         csv.rewind()?;
         let (mut reader, mut lines) = (BufReader::new(&csv), 0_u64);
-        // A line can have any length.
+        // Lines can have any length, so the file is read in pieces.
         while let piece = reader.fill_buf()?
             && !piece.is_empty()
         {
@@ -59,7 +59,7 @@ impl MeasurementsWriter {
         Ok(())
     }
 
-    /// Reuses the row numbers of the latest payload for the rows that follow, because it was discarded.
+    /// Lets the next rows reuse the row numbers of the latest payload, which was discarded.
     pub fn forget_latest(&mut self) {
         self.rows -= std::mem::take(&mut self.latest);
     }

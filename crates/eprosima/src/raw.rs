@@ -31,19 +31,19 @@ use tripmeter_model::file::FileError;
 const WINDOW_BYTES: u64 = if cfg!(test) { 4 << 10 } else { 24 << 20 };
 /// Size below which a file is read by one thread.
 const SMALL_BYTES: u64 = if cfg!(test) { 1 } else { 1 << 20 };
-/// Samples of one payload that all files together may hold; beyond it, one file at a time.
+/// Maximum number of samples that files read in parallel hold together; a larger payload locks the gate.
 const UNGATED_SAMPLES: usize = 4 << 20;
 
 /// Reader of raw files, several in parallel, in bounded memory.
 ///
 /// If the rows of each payload are contiguous, it holds 8 bytes per sample of the largest payload and some 50 MiB.
-/// Otherwise, and for what is not a regular file, it holds all samples of a file.
+/// Otherwise, and for a pipe or device, it holds all samples of a file.
 #[derive(Debug)]
 pub struct Reader {
     threads: usize,
     /// True if the user named the file, which may then be a pipe or a device.
     is_named: bool,
-    /// Overrides [`WINDOW_BYTES`] and [`SMALL_BYTES`].
+    /// Overrides [`WINDOW_BYTES`] and [`SMALL_BYTES`] in tests.
     window_bytes: Option<u64>,
     /// Locked while many samples of one payload are in memory.
     gate: Mutex<()>,
@@ -62,7 +62,7 @@ impl Reader {
         Self { threads: threads.max(1), is_named: false, window_bytes: None, gate: Mutex::new(()) }
     }
 
-    /// Reads every plain file in windows of `bytes`, also with one thread: for tests of merging.
+    /// Reads every plain file in windows of `bytes`, even with one thread, so that tests cover merging.
     pub fn in_windows(self, bytes: u64) -> Self {
         Self { window_bytes: Some(bytes), ..self }
     }

@@ -4,7 +4,7 @@ use crate::pairwise;
 
 /// Parts into which the range of the samples is divided.
 const BUCKETS: usize = 4096;
-/// Below this number, samples are sorted.
+/// With fewer samples, all are sorted.
 const FEW: usize = 2048;
 
 /// Quantiles of samples, which are overwritten. Samples are finite and not negative; fractions are from 0 to 1. Panics
@@ -62,7 +62,7 @@ fn ranked<const N: usize>(samples: &mut [f64], range: [f64; 2], ranks: [[usize; 
     }
     let mut kept = 0;
     for at in 0..samples.len() {
-        // Without a branch, because few are kept.
+        // Branch-free, because few samples are kept.
         samples[kept] = samples[at];
         kept += usize::from(wanted[buckets.place(samples[at])]);
     }
@@ -71,8 +71,8 @@ fn ranked<const N: usize>(samples: &mut [f64], range: [f64; 2], ranks: [[usize; 
     among.map(|ranks| ranks.map(|rank| kept[rank]))
 }
 
-/// Equal parts of a range of non-negative numbers by their bits as integers, which rise with the value. The parts have
-/// nearly equal ratios, which suits samples with a long tail.
+/// Buckets over a range of non-negative numbers: equal parts of their bits read as integers, which rise with the value.
+/// The parts have nearly equal ratios, which suits samples with a long tail.
 struct Buckets {
     lowest: u64,
     shift: u32,

@@ -28,7 +28,7 @@ pub struct SummaryRow {
     pub min: f64,
     pub mean: f64,
     pub median: f64,
-    /// Divided by n.
+    /// Population standard deviation, divided by n.
     pub stdev: f64,
     /// Mean absolute difference of consecutive samples; NaN for a single sample.
     pub mean_jitter: f64,

@@ -31,8 +31,8 @@ impl CsvTable {
         Self::parse(file, &file::read(file, file::MOST_TABLE_BYTES)?)
     }
 
-    /// Reads the contents of a file, whose name is used in errors. Fails if there is no header, a row has another
-    /// length than the header, or the last row has no line break.
+    /// Reads the contents of a file, whose name is used in errors. Fails if there is no header, a row is longer or
+    /// shorter than the header, or the last row has no line break.
     pub fn parse(file: &Path, contents: &[u8]) -> Result<Self, FileError> {
         let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(contents);
         let mut records = reader.byte_records().map(|record| {
@@ -110,7 +110,7 @@ pub fn three_decimals(value: f64) -> String {
     if value.is_nan() { "nan".to_owned() } else { format!("{value:.3}") }
 }
 
-/// Number as read back from such a file.
+/// Number rounded to three decimals, as read back from such a file.
 pub fn as_in_file(value: f64) -> f64 {
     three_decimals(value).parse().expect("a formatted number is one")
 }

@@ -34,7 +34,7 @@ impl SubExperimentCheck {
     pub fn worst(&self) -> Option<&CheckRow> {
         let badness = |row: &CheckRow| match row.percentage_over_requirement() {
             None => f64::INFINITY,
-            // NaN percent: limit and value are both 0, which is at the limit, or the value is NaN.
+            // NaN percent means that limit and value are both 0, which is at the limit, or that the value is NaN.
             Some(percent) if percent.is_nan() => {
                 row.experiment.map_or(0.0, |value| if value.is_nan() { f64::MAX } else { 0.0 })
             }
@@ -79,7 +79,7 @@ impl ExperimentCheck {
         self.checked.iter().filter(|one| !one.passed()).count()
     }
 
-    /// Number of checks that passed, and of all checks.
+    /// Number of checks that passed, and number of all checks.
     pub fn counts(&self) -> (usize, usize) {
         let passed = self.checked.iter().map(SubExperimentCheck::passed_checks).sum();
         (passed, self.checked.iter().map(|one| one.report.rows.len()).sum())
@@ -88,7 +88,7 @@ impl ExperimentCheck {
 
 /// Checks one sub-experiment: all medians, then all 99th percentiles, then all maxima, in the order of the limits.
 ///
-/// A payload that was not measured has rows without figures; one without limits has none.
+/// A payload that was not measured has rows without figures; a payload without limits has no rows.
 ///
 /// # Source
 /// `latency_check_experiment.py` of eProsima's benchmarking, which stops with an error at a payload not measured.

@@ -1,4 +1,4 @@
-//! Writes HTML pages that try a browser: every kind of chart, many rows, and hostile names. `tests/browser` opens them.
+//! Writes HTML pages for browser tests: every kind of chart, many rows, and hostile names. `tests/browser` opens them.
 //!
 //! `cargo run -p tripmeter-report --example pages -- FOLDER`
 
@@ -57,7 +57,7 @@ fn payloads(count: usize) -> Vec<u64> {
     (0..count).map(|power| 1024 << power).collect()
 }
 
-/// A table like the first screen's, of so many systems and payloads.
+/// Table like the first screen's, for these systems and payloads.
 fn table(names: &[String], payloads: &[u64]) -> Table {
     let help = "median of half a round trip";
     let mut columns = vec![Column::words("transport", "transport", "").merged()];
@@ -317,7 +317,7 @@ fn kinds() -> Document {
     }
 }
 
-/// So many sub-experiments at so many payloads.
+/// Document of `systems` sub-experiments at `sizes` payloads.
 fn large(systems: usize, sizes: usize) -> Document {
     let name = |at: usize| format!("{}_{}_poll", SYSTEMS[at % 8].replace('/', "_"), at / 8);
     let names: Vec<String> = (0..systems).map(name).collect();
@@ -340,7 +340,7 @@ fn large(systems: usize, sizes: usize) -> Document {
     }
 }
 
-/// Names that try to be more than text.
+/// Document whose names contain markup and scripts, which must show as plain text.
 fn hostile() -> Document {
     let names = [
         "<script>alert(1)</script>".to_owned(),

@@ -19,7 +19,7 @@ use tripmeter_model::payload::at_text;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::runs::Question;
 
-/// How sides are called in tables.
+/// Names of the sides in tables.
 const LETTERS: [&str; 2] = ["A", "B"];
 
 /// Everything that the page of `tripmeter ab` shows.
@@ -27,23 +27,23 @@ const LETTERS: [&str; 2] = ["A", "B"];
 pub struct Ab<'a> {
     /// Results; sub-experiment 0 of its plan is A, 1 is B.
     pub manifest: &'a Manifest,
-    /// The plugin of each side, if it is one.
+    /// Plugin of each side; `None` for a built-in transport.
     pub plugins: [Option<&'a str>; 2],
-    /// Its pairs.
+    /// Pairs of rounds.
     pub pairs: &'a Pairs<'a>,
     /// Margin, error rate and power.
     pub question: &'a Question,
-    /// The change that was to be seen.
+    /// Change that should be detected, as a share.
     pub effect: f64,
-    /// Findings.
+    /// Judged figures.
     pub comparisons: &'a [JudgedFigure],
-    /// Figures of pairs of which no ratio can be taken.
+    /// Figures that were 0 in some run, so that they have no ratio.
     pub not_compared: &'a [FigureAddress],
     /// True if the figures of the sides have intervals.
     pub has_intervals: bool,
-    /// Why there are not more rounds; empty if as many are there as were asked for.
+    /// Reason why there are fewer rounds than requested; empty if there are not.
     pub stopped: &'a str,
-    /// Percentiles that have too few samples.
+    /// Note on percentiles that have too few samples.
     pub too_few: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub fn ab(ab: &Ab<'_>) -> Document {
     Document { blocks }
 }
 
-/// A side under its letter, which notes call it by.
+/// Side named by its letter, as in the notes.
 fn named((letter, side): (&&str, &SubExperiment)) -> SubExperiment {
     SubExperiment { name: (*letter).to_owned(), ..side.clone() }
 }
@@ -129,7 +129,7 @@ fn outcomes(ab: &Ab<'_>) -> Vec<Note> {
     notes
 }
 
-/// `zeromq/ipc, wait poll, touch none, path proof ok, version 4.3.5, LD_LIBRARY_PATH=/opt/new`.
+/// Description of a side: `zeromq/ipc, wait poll, touch none, path proof ok, version 4.3.5, LD_LIBRARY_PATH=/opt/new`.
 fn described(merged: &Merged<'_>, plugin: Option<&str>) -> String {
     let (side, proven) = (merged.planned, proof(merged));
     let mut text = format!("{}, wait {}, touch {}", side.transport, side.wait, side.touch);
@@ -144,7 +144,8 @@ fn described(merged: &Merged<'_>, plugin: Option<&str>) -> String {
     text + &side.environment.iter().map(|(key, value)| format!(", {key}={value}")).collect::<String>()
 }
 
-/// Libraries that only one side has loaded; an error if there are none although the sides have different `LD_...`.
+/// Notes on libraries that only one side loaded; an error if both loaded the same although their `LD_...` variables
+/// differ.
 fn libraries(sides: &[Merged<'_>]) -> Vec<Note> {
     let loaded = |side: &Merged<'_>| -> BTreeSet<String> {
         let processes = side.results.iter().flat_map(|result| &result.processes);
@@ -231,7 +232,7 @@ mod tests {
     const QUESTION: Question =
         Question { layout: Layout::Paired, margin: 0.02, control: Control::Fdr(0.05), power: 0.95 };
 
-    /// Eight rounds; B is slower by a quarter at 1k, and alike at 64k.
+    /// Eight rounds; B is slower by a quarter at 1k, and equal at 64k.
     fn manifest() -> Manifest {
         let mut manifest = fixture::manifest();
         (manifest.plan.rounds, manifest.plan.seed) = (8, 7);
@@ -353,7 +354,7 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         assert!(uneven.contains("payload figure          pairs"), "{uneven}");
     }
 
-    /// B has the slower mode in one round more than A: its median is of that mode, and the ratio of most pairs is not.
+    /// B has one more slow round than A. That moves its median to the slow mode, but not the ratio of most pairs.
     #[test]
     fn a_ratio_that_is_not_that_of_the_columns_is_named() {
         let mut manifest = fixture::manifest();
@@ -416,7 +417,7 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         assert!(text.contains(" at 64k: 3 lost\n"), "{text}");
     }
 
-    /// A load or a topic that was left without a message is no verdict on its payload.
+    /// A round without all offered loads or topics is left out of the verdicts.
     #[test]
     fn what_was_measured_in_part_is_left_out_with_a_note() {
         let mut manifest = manifest();

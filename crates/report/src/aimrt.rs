@@ -89,7 +89,7 @@ fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
     failed.chain(left_out.map(note(Severity::Info, notes::LEFT_OUT))).collect()
 }
 
-/// Workloads that AimRT's tables have no place for, beside the pattern.
+/// Property, besides the pattern, that keeps a workload out of AimRT's tables, e.g. ` to 3 followers`.
 fn why_left_out(plan: &SubExperiment) -> String {
     match &plan.workload {
         workload if workload.is_recorded() => " on topics of several sizes".to_owned(),
@@ -99,10 +99,10 @@ fn why_left_out(plan: &SubExperiment) -> String {
     }
 }
 
-/// AimRT's page has figures of so many cores.
+/// Cores that AimRT's published figures were measured on.
 const PUBLISHED_CORES: usize = 3;
 
-/// How this differs from the cores that the published figures were measured on.
+/// Line on how the CPUs used here differ from the published ones.
 fn cores(manifest: &Manifest) -> String {
     let plan = &manifest.plan;
     let listed = |cpus: &[usize]| cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
@@ -118,7 +118,7 @@ fn cores(manifest: &Manifest) -> String {
     format!("DEVIATION: the published figures are from {PUBLISHED_CORES} cores; here {here}.\n")
 }
 
-/// Difference from the published CPUs under `--cpus`.
+/// Line on how the CPUs differ from the published ones under `--cpus`.
 fn confined(cpus: &[usize]) -> String {
     let listed = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
     if cpus.len() == PUBLISHED_CORES {
@@ -130,7 +130,7 @@ fn confined(cpus: &[usize]) -> String {
     )
 }
 
-/// Difference from the published CPUs of loggers.
+/// Line on how the CPUs of loggers differ from the published ones.
 fn logging_cores(manifest: &Manifest) -> String {
     let cpus = manifest.environment.cpus.len();
     let here = counted(cpus, "CPU");
@@ -148,14 +148,14 @@ fn logging_cores(manifest: &Manifest) -> String {
     )
 }
 
-/// There, every topic has one publisher and one follower, and nothing is recorded.
+/// True if AimRT's channel table has such a row: one publisher and one follower per topic, nothing recorded.
 fn is_topic(plan: &SubExperiment) -> bool {
     let workload = &plan.workload;
     let is_plain = !workload.is_recorded() && workload.publishers() == 1 && !workload.is_fan_out();
     workload.is_publication() && is_plain
 }
 
-/// There, only calls have a rate, not round trips, and nothing is recorded.
+/// True if AimRT's RPC table has such a row: calls that are not round trips, nothing recorded.
 fn is_call(plan: &SubExperiment) -> bool {
     plan.workload.is_call() && !plan.are_round_trips() && !plan.workload.is_recorded()
 }
@@ -171,7 +171,8 @@ impl AimrtPage<'_> {
         &self.subs[row.sub as usize]
     }
 
-    /// Rows in the order of the plan, by mode, number of topics or clients, and size, so that systems stand side by side.
+    /// Rows in the order of the plan, grouped by mode, number of topics or clients, and size, so that systems are
+    /// adjacent.
     fn rows(&self, is_of: fn(&SubExperiment) -> bool) -> Vec<Row> {
         let way = |sub: &SubExperiment| (sub.workload.is_closed(), sub.workload.links());
         let mut groups: Vec<((bool, u32), u64)> = Vec::new();
@@ -210,7 +211,7 @@ impl AimrtPage<'_> {
         numbered(columns, self.rows(is_call).iter().map(cells))
     }
 
-    /// The columns up to the largest latency.
+    /// Cells of the columns up to the largest latency.
     fn figures(&self, row: Row, figure: Figure) -> Vec<Cell> {
         let (planned, missed) = (self.sub(row).planned, self.metrics.is_rate_missed(row));
         let get = |statistic| self.metrics.get(row, &Stream::all(), figure, statistic);
@@ -226,7 +227,7 @@ impl AimrtPage<'_> {
         ]
     }
 
-    /// The use of both processes, and the columns that are not AimRT's.
+    /// Cells of the CPU usage of both processes, and of the columns that AimRT does not have.
     fn others(&self, row: Row) -> Vec<Cell> {
         let cpu = |process| {
             let percent = cost(self.metrics, row, process, Figure::CpuShare)

@@ -17,12 +17,12 @@ small = fewer than 6). For lost lines: the smallest to the largest share of a ro
 round, or without a loss, Clopper-Pearson as if lines were lost independently.
 ";
 
-/// True if a sub-experiment is of this table.
+/// True if the logger table shows a sub-experiment.
 pub fn is_of(sub: &Merged<'_>) -> bool {
     sub.planned.workload.is_log()
 }
 
-/// AimRT's logger table, one for each logger.
+/// AimRT's logger table for each logger.
 ///
 /// # Source
 /// AimRT, performance test, table of its logger.

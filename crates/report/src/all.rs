@@ -1,4 +1,4 @@
-//! One page of everything: a table for each kind of sub-experiment, their notes, and what columns mean.
+//! Page of all figures: a table for each kind of sub-experiment, notes, and the meaning of the columns.
 
 use crate::document::{Block, Cell, Document, Missing, Note, Severity};
 use crate::measured::MeasuredSide;
@@ -9,7 +9,7 @@ use crate::tables::{self, PatternTable, TABLES, background, replay};
 use crate::{fastest, run_notes};
 use tripmeter_model::manifest::{Manifest, RunStatus};
 
-/// How to read the intervals below figures of all tables.
+/// Legend of the intervals below figures, for all tables.
 pub const INTERVALS: &str = "below figures: 95 % intervals of the median over rounds, or within the only round (runs \
                              differ by more: --rounds). n too small: fewer than 6 rounds, or too few samples for a \
                              two-sided interval (p50 needs 6, p90 36, p99 368, p99.9 3688, p99.99 36887). Losses: \
@@ -49,7 +49,7 @@ pub fn all(manifest: &Manifest) -> Document {
     Document { blocks }
 }
 
-/// How to read intervals, if there are any.
+/// Legend of the intervals, if there are any.
 pub fn interval_legend(blocks: &[Block]) -> Option<Block> {
     has_intervals(blocks).then(|| Block::Text(INTERVALS.to_owned()))
 }
@@ -59,7 +59,7 @@ fn cells(blocks: &[Block]) -> impl Iterator<Item = &Cell> {
     tables.flat_map(|table| &table.rows).flat_map(|(_, cells)| cells)
 }
 
-/// True if any figure of the tables has an interval, or none as there are too few samples.
+/// True if any figure of the tables has an interval, or lacks one because of too few samples.
 fn has_intervals(blocks: &[Block]) -> bool {
     cells(blocks).any(|cell| cell.interval().is_some() || *cell == Cell::Missing(Missing::TooFewSamples))
 }

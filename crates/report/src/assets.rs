@@ -1,10 +1,10 @@
-//! Large files that are compressed in the program (`build.rs`).
+//! Large files that are embedded compressed (`build.rs`).
 
 use flate2::bufread::GzDecoder;
 use std::io::Read;
 use std::sync::LazyLock;
 
-/// The parts of ECharts that charts are drawn with.
+/// Parts of ECharts that the charts use.
 pub static ECHARTS: LazyLock<String> = LazyLock::new(|| {
     let bytes = inflated(include_bytes!(concat!(env!("OUT_DIR"), "/echarts.js.gz")));
     String::from_utf8(bytes).expect("the script is text")

@@ -8,8 +8,8 @@ use tripmeter_model::manifest::Manifest;
 
 const COLUMNS: u16 = 118;
 
-/// One row per finding, the worst first. Then the commands that fix them, counts per level, and what others can reach
-/// of each system while it is measured.
+/// One row per finding, the worst first. Then the commands that fix them, counts per level, and what other users can
+/// reach of each system during the measurement.
 pub fn audit(audit: &Audit, open_to_others: &BTreeMap<&str, &[String]>) -> Document {
     let mut findings: Vec<&Finding> = audit.findings.iter().collect();
     // The sort is stable: within a level, checks keep their order, and invisible settings come last.
@@ -54,7 +54,8 @@ pub fn audit_checks(checks: &[CheckInfo]) -> Document {
     Document { blocks: checks.iter().map(one).collect() }
 }
 
-/// `environment: 1 fail (steal), 2 warnings (load, turbo); tripmeter doctor explains`, of the audits before and after.
+/// Note on the audits before and after: `environment: 1 failure (steal), 2 warnings (load, turbo); see tripmeter
+/// doctor`.
 pub(crate) fn note(manifest: &Manifest) -> Option<String> {
     let environment = &manifest.environment;
     let audits = environment.audit_before.iter().chain(&environment.audit_after);

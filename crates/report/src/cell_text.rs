@@ -8,20 +8,20 @@ use tripmeter_model::metric::Interval;
 
 pub const BAR_COLUMNS: usize = 12;
 
-/// True if two rows are of one thing: their addresses and all that names them.
+/// True if two rows have the same address and the same cells in all merged columns.
 pub fn is_same(columns: &[Column], above: &(Option<Row>, Vec<Cell>), row: &(Option<Row>, Vec<Cell>)) -> bool {
     let mut cells = columns.iter().zip(above.1.iter().zip(&row.1));
     row.0.is_some() && row.0 == above.0 && cells.all(|(column, (above, cell))| !column.is_merged || above == cell)
 }
 
-/// True if all numbers of a column have units of their own, and none has that of its head.
+/// True if every number of a column has its own unit, so that the head needs none.
 pub fn has_own_units(table: &Table, index: usize) -> bool {
     let mut cells = table.rows.iter().map(|(_, cells)| &cells[index]);
     let is_own = |cell: &Cell| matches!(cell, Cell::InUnit(..));
     cells.clone().any(is_own) && cells.all(|cell| is_own(cell) || matches!(cell, Cell::Missing(_) | Cell::Text(_)))
 }
 
-/// Titles with what they mean, each once.
+/// Column titles with their meanings, without duplicates.
 pub fn helps(columns: &[Column]) -> impl Iterator<Item = (String, &'static str)> {
     let mut helps: Vec<(String, &'static str)> = Vec::new();
     for column in columns.iter().filter(|column| !column.help.is_empty()) {
@@ -33,7 +33,7 @@ pub fn helps(columns: &[Column]) -> impl Iterator<Item = (String, &'static str)>
     helps.into_iter()
 }
 
-/// The cell, and its interval; the longest bar has so many columns.
+/// Text of a cell, and of its interval; the longest bar is `bar` characters wide.
 pub fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
     let number = |value: f64| column.digits.write(value / column.divisor);
     let ends = |interval: &Interval, write: &dyn Fn(f64) -> String| {
@@ -56,7 +56,7 @@ pub fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String
             (number(*events as f64 / (*of).max(1) as f64), interval)
         }
         Cell::InUnit(cell, unit) => {
-            // Counts are whole, but for medians and means of them.
+            // Counts are whole numbers, but their medians and means may not be.
             let digits = if *unit == Unit::Count.as_str() { Digits::WholeOr(3) } else { column.digits };
             let (number, interval) = texts(&Column { divisor: 1.0, digits, ..column.clone() }, cell, bar);
             (format!("{number} {unit}"), interval)

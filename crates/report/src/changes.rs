@@ -5,7 +5,7 @@ use crate::number::counted;
 use crate::verdicts::{address_cells, address_columns, change_cell, value_cell, value_column};
 use tripmeter_analysis::history::{Change, Reach};
 
-/// Changes that too few experiments cannot show: a line each.
+/// A line for each kind of change that too few experiments cannot show.
 pub fn unseen(reach: &Reach) -> Vec<String> {
     let Reach { step, drift, longest } = reach;
     let (series, most) = (longest.len(), reach.most());
@@ -31,7 +31,7 @@ pub fn unseen(reach: &Reach) -> Vec<String> {
     lines
 }
 
-/// A row for each change, and how many series were looked at; then what could not be seen.
+/// Page with a row for each change, the number of figures searched, and the changes that could not be seen.
 pub fn changes(changes: &[Change], series: usize, reach: &Reach) -> Document {
     let new = |drifts: bool| changes.iter().filter(|one| one.is_new() && one.until.is_some() == drifts).count();
     let mut blocks = Vec::new();

@@ -1,4 +1,4 @@
-//! Which transport for a workload: a ranking with intervals, what fails the limits and why, and the answer.
+//! Page of `choose`: a ranking with intervals, what fails the limits and why, and the answer.
 
 mod answering;
 mod limits;
@@ -32,22 +32,23 @@ use tripmeter_stats::rounds::{ALPHA, interval_over_rounds};
 use tripmeter_stats::shift::fewest_pairs;
 use tripmeter_stats::{ErrorBounds, median};
 
-/// Columns of a line.
+/// Maximum width of a line.
 const COLUMNS: u16 = 80;
 
-/// Findings.
+/// Outcome of `choose`.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// The ranking, what is not in it and why, and the answer.
+    /// Ranking, transports that are not in it with the reason, and the answer.
     pub document: Document,
-    /// True if anything meets the limits.
+    /// True if any transport meets the limits.
     pub has_answer: bool,
 }
 
 /// Ranks the transports of results for one workload.
 ///
 /// # Errors
-/// If no results are of that workload, with what there is and the command that measures it; or if several are.
+/// If the results lack that workload, with the workloads that they have and a command that measures it; or if they have
+/// several.
 pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
     let side = MeasuredSide::new(&NamedResults { name: "", manifest });
     let rows = answering::rows(&side, wish)?;
@@ -63,7 +64,7 @@ pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
     let mut ranking = Ranking { panel: &panel, rows: &rows, payload, wish, judged: &judged, level: ALPHA };
     ranking.level = ranking.level_of_ratios();
     let level = ranking.level;
-    // What is ranked is the ratio to the first, round by round, and so are the rows.
+    // Transports are ranked, and their rows sorted, by the ratio to the first, round by round.
     let is_first = |one: &JudgedTransport<'_>| one.row == judged[0].row;
     let place = |one: &JudgedTransport<'_>| {
         let ratio = ratio([one, &judged[0]], payload, wish, level);
@@ -89,13 +90,13 @@ pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
     Ok(Choice { document: Document { blocks }, has_answer })
 }
 
-/// How many times the latency of another, round by round.
+/// Ratio to the latency of another, in each round.
 fn ratios(one: &JudgedTransport<'_>, other: &JudgedTransport<'_>, payload: u64, wish: &Wish) -> Option<Each> {
     let [ours, theirs] = [one, other].map(|of| of.curve.rounds(payload, wish.by));
     Some(derived::ratio(&ours?, &theirs?))
 }
 
-/// The median of their ratios with its interval; of too few rounds for one, the ratio of their latencies.
+/// Median of the ratios by round, with its interval; with too few rounds for one, the ratio of the latencies.
 fn ratio(of: [&JudgedTransport<'_>; 2], payload: u64, wish: &Wish, level: f64) -> Option<Value> {
     let Each { values, errors, .. } = ratios(of[0], of[1], payload, wish)?;
     let interval = interval_over_rounds(&values, errors, level).filter(|interval| interval.high.is_finite());
@@ -106,13 +107,13 @@ fn ratio(of: [&JudgedTransport<'_>; 2], payload: u64, wish: &Wish, level: f64) -
 
 struct Ranking<'a> {
     panel: &'a Panel<'a>,
-    /// All that answers, whether something arrived or not.
+    /// Rows that answer the question, even if no message arrived.
     rows: &'a [Row],
     payload: u64,
     wish: &'a Wish,
-    /// By their standing, each part by its latency.
+    /// Transports by standing, then by latency.
     judged: &'a [JudgedTransport<'a>],
-    /// The intervals of ratios are at 1 - this.
+    /// Ratios have intervals at a confidence of 1 - `level`.
     level: f64,
 }
 
@@ -130,10 +131,10 @@ impl<'a> Ranking<'a> {
         format!("Which transport for {size} at {} to {to}? ({rounds}{wait})", load_text(curve.offered()))
     }
 
-    /// The level at which all ratios to the first are judged: the more are compared, the more differ from it by chance.
+    /// Level of the intervals of all ratios to the first, corrected for the number of comparisons.
     fn level_of_ratios(&self) -> f64 {
         let Some((first, others)) = self.judged.split_first() else { return ALPHA };
-        // Two clocks may put the ratios off: the nearest to their median that is still no difference.
+        // Two clocks add an error to the ratios: test the value nearest to their median that is still no difference.
         let p_of = |Each { values, errors, .. }: Each| {
             let nearest = median(&values)?.clamp(1.0 - errors.above, 1.0 + errors.below);
             Some(median_p(&values, nearest))
@@ -143,7 +144,7 @@ impl<'a> Ranking<'a> {
         level_of(discoveries(&p, ALPHA), p.len().max(1), ALPHA)
     }
 
-    /// How many times the latency of another, with an interval if there are rounds enough for one.
+    /// Ratio to the latency of another, with an interval if there are enough rounds.
     fn ratio(&self, one: &JudgedTransport<'_>, other: &JudgedTransport<'_>) -> Option<Value> {
         ratio([one, other], self.payload, self.wish, self.level)
     }
@@ -159,8 +160,8 @@ impl<'a> Ranking<'a> {
         &self.judged[first..next]
     }
 
-    /// The ranks of those that meet the limits: 1 where no difference from the first is seen; of the others, the place of the
-    /// first from which none is seen. Empty where a ratio has no interval, so that the order says nothing.
+    /// Ranks of the transports that meet the limits. Rank 1 is shared by all without a measurable difference from the
+    /// first. Each further group shares the place of its first member. Empty if a ratio has no interval.
     fn ranks(&self) -> Vec<usize> {
         let met = self.those(Standing::Met);
         let (mut ranks, mut leader) = (Vec::new(), 0);
@@ -265,7 +266,7 @@ impl<'a> Ranking<'a> {
         ]
     }
 
-    /// Transports that fail and why, that did not run, and that are not here.
+    /// Notes on transports that failed, that did not run, or that are not installed.
     fn notes(&self, side: &MeasuredSide<'_>) -> Vec<Note> {
         let (plan, by) = (&side.manifest.plan, self.wish.by);
         let note = |severity, kind, text| Note::new(severity, kind, None, text);
@@ -324,7 +325,7 @@ impl<'a> Ranking<'a> {
         notes
     }
 
-    /// That there are too few rounds to rank, and to know figures that are held against limits.
+    /// Note if there are too few rounds for a ranking, or for intervals of the figures with limits.
     fn too_few_rounds(&self) -> Option<String> {
         // Where nothing is ranked, more rounds would not help.
         let ranked = self.judged.iter().filter(|one| one.standing() != Standing::NotRanked);
@@ -345,7 +346,7 @@ impl<'a> Ranking<'a> {
         })
     }
 
-    /// That a ratio is another than the medians beside it suggest.
+    /// Notes on ratios that differ from the quotient of the medians.
     fn modes(&self) -> impl Iterator<Item = String> {
         self.judged.iter().skip(1).filter_map(|one| {
             let (first, ratio) = (&self.judged[0], self.ratio(one, &self.judged[0])?);
@@ -360,7 +361,7 @@ impl<'a> Ranking<'a> {
         })
     }
 
-    /// That rounds have too few messages for the percentile.
+    /// Note if rounds have too few messages for the percentile.
     fn too_few(&self, by: Statistic) -> Option<String> {
         let needed = samples_for(by)? as f64;
         let rounds = self.judged.iter().filter_map(|one| one.curve.rounds(self.payload, Statistic::N));
@@ -373,7 +374,7 @@ impl<'a> Ranking<'a> {
         })
     }
 
-    /// In plain words: the best of those that meet the limits, else of those that may, else of all.
+    /// Answer in a sentence: the best transport that meets the limits, else the best that may meet them, else of all.
     fn answer(&self) -> String {
         let standings = [Standing::Met, Standing::Unclear, Standing::Failed];
         let Some(([first, others @ ..], standing)) =
@@ -418,7 +419,7 @@ impl<'a> Ranking<'a> {
         text
     }
 
-    /// The one with the least latency of those that are not known to meet the limits.
+    /// Sentence on the lowest latency among transports that are not known to meet the limits.
     fn least(&self, first: &JudgedTransport<'_>, others: &[JudgedTransport<'_>]) -> String {
         let (by, latency) = (self.wish.by, with_interval(first.value));
         let alike = others.iter().filter(|one| self.is_like(one, first));
@@ -430,7 +431,7 @@ impl<'a> Ranking<'a> {
         format!("no measurable difference between {}: {by} {latency}.", list(&names))
     }
 
-    /// The best of those that meet the limits.
+    /// Sentence on the best transport that meets the limits.
     fn best(&self, first: &JudgedTransport<'_>, others: &[JudgedTransport<'_>]) -> String {
         let (by, latency) = (self.wish.by, with_interval(first.value));
         let label = first.curve.label.as_str();
@@ -459,7 +460,7 @@ impl<'a> Ranking<'a> {
     }
 }
 
-/// That limits are within the intervals of some.
+/// Sentence on transports whose intervals contain a limit.
 fn undecided(those: &[JudgedTransport<'_>]) -> String {
     let names: Vec<String> = those.iter().map(|one| in_a_list(&one.curve.label)).collect();
     format!("Undecided: {} may or may not meet the limits.", list(&names))
@@ -468,7 +469,7 @@ fn undecided(those: &[JudgedTransport<'_>]) -> String {
 fn list(names: &[String]) -> String {
     listed(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }
-/// Transports that cannot do it, a line for each reason.
+/// Transports that cannot carry the workload, a line for each reason.
 fn left_out(lines: &[String]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in lines {
@@ -486,7 +487,7 @@ fn left_out(lines: &[String]) -> Vec<String> {
     reasons.into_iter().map(line).collect()
 }
 
-/// `shm/ring (block)` of `shm/ring, block`.
+/// Converts `shm/ring, block` to `shm/ring (block)`.
 fn in_a_list(label: &str) -> String {
     label.split_once(", ").map_or(label.to_owned(), |(name, rest)| format!("{name} ({rest})"))
 }

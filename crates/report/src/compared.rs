@@ -7,11 +7,11 @@ use crate::verdicts::{
 };
 use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, ComparedSub, RareLoss, ThresholdOutcome};
 
-/// How sides are called in tables.
+/// Names of the sides in tables.
 const SIDES: [&str; 2] = ["reference", "result"];
 
-/// A table for each sub-experiment, the verdicts, and what one side lacks. Notes say whether a
-/// change of `effect` would have been seen.
+/// A table for each sub-experiment, the verdicts, and what one side lacks. Notes say whether a change of `effect` would
+/// have been detected.
 pub fn by_runs(made: &ByRuns, effect: f64, strict: bool) -> Document {
     let groups = made.judgements.chunk_by(|one, other| one.address.sub_experiment == other.address.sub_experiment);
     let table = |title: &str, group| Block::Table(verdicts::table(title, group, SIDES));
@@ -48,7 +48,7 @@ fn rare_loss(one: &RareLoss) -> Note {
     Note::new(Severity::Warning, "lost in a few rounds", None, text)
 }
 
-/// A line about figures that are 0 everywhere.
+/// Line on figures that are 0 in every run of both sides.
 fn unchanged(made: &ByRuns) -> String {
     let mut names: Vec<&str> = made.always_zero.iter().map(|one| one.figure.id()).collect();
     names.sort_unstable();
@@ -59,7 +59,7 @@ fn unchanged(made: &ByRuns) -> String {
     }
 }
 
-/// A row for each sub-experiment with the figure that became worst, and the verdict; before it every figure if `detailed`.
+/// Page with a row per sub-experiment, its worst figure and the verdict; tables of all figures first if `detailed`.
 pub fn by_threshold(made: &ByThreshold, threshold: f64, detailed: bool, strict: bool) -> Document {
     let distrusted = made.both.iter().filter_map(|one| verdicts::distrusted(&one.name, &one.distrust));
     let known = made.both.iter().flat_map(|one| verdicts::known(&one.name, &one.notes));

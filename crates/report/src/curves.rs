@@ -1,4 +1,4 @@
-//! The lines of all charts: which there are, what they are called and how they look.
+//! Curves of all charts: their selection, names and looks.
 
 use crate::FLOOR;
 use crate::document::Digits;
@@ -15,16 +15,16 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::{at_text, size_key};
 
-/// The most lines in a chart: with more none can be followed.
+/// Maximum number of lines in a chart; more could not be told apart.
 pub const MOST_LINES: usize = 12;
 
-/// Everything that has one headline figure.
+/// All curves of one headline figure.
 pub struct Panel<'a> {
     pub figure: Figure,
     pub curves: Vec<Curve<'a>>,
     /// All payloads, ascending.
     pub payloads: Vec<u64>,
-    /// The curves that were measured at each, by their places.
+    /// Indices of the curves that were measured at each payload.
     at: HashMap<u64, Vec<usize>>,
 }
 
@@ -35,20 +35,20 @@ pub struct Curve<'a> {
     pub folder: usize,
     pub sub: u32,
     pub load: u32,
-    /// Its name beside the others.
+    /// Name that tells it apart from the other curves.
     pub label: String,
-    /// How it looks in all charts.
+    /// Look in all charts.
     pub look: Look,
     figure: Figure,
     stream: Stream,
-    /// Its name has that of its folder.
+    /// True if the label contains the name of its folder.
     has_folder: bool,
 }
 
-/// A line before it has a name: the index of its results, sub-experiment, load, and the stream of its figures.
+/// Address of a line without a name: index of its results, sub-experiment, load, and the stream of its figures.
 type LineAddress = (usize, u32, u32, Stream);
 
-/// The lines of a panel, as they are found row by row: there may be thousands.
+/// Lines of a panel, collected row by row; there may be thousands.
 #[derive(Default)]
 struct FoundLines {
     lines: Vec<LineAddress>,
@@ -82,7 +82,7 @@ impl FoundLines {
 
 /// All panels, in the order of the headlines.
 pub fn panels<'a>(sides: &'a [MeasuredSide<'a>]) -> Vec<Panel<'a>> {
-    // Messages of several sizes are on no axis of payloads.
+    // Messages of several sizes have no place on a payload axis, so they have panels of their own.
     let mut found: Vec<((Figure, bool), FoundLines)> = Vec::new();
     for (folder, side) in sides.iter().enumerate() {
         for row in side.metrics.all_rows() {
@@ -103,8 +103,8 @@ pub fn panels<'a>(sides: &'a [MeasuredSide<'a>]) -> Vec<Panel<'a>> {
     found.into_iter().map(|((figure, _), lines)| lines.panel(sides, figure)).collect()
 }
 
-/// The headline of a row with the stream that it is taken of: all messages, or the last of several followers. A rate has the
-/// latency with it that comes after.
+/// Headline of a row, and its stream: all messages, or the last of several followers. After a rate follows the next
+/// headline, a latency.
 fn headlines(metrics: &MetricTable, row: Row) -> Vec<(Figure, Stream)> {
     let mut all = Figure::HEADLINES.into_iter().filter_map(|figure| Some((figure, stream_of(metrics, row, figure)?)));
     let first = all.next();
@@ -112,7 +112,7 @@ fn headlines(metrics: &MetricTable, row: Row) -> Vec<(Figure, Stream)> {
     first.into_iter().chain(all.take(usize::from(is_rate))).collect()
 }
 
-/// Stream that is judged: all messages, or of the last of several followers.
+/// Stream that is judged: all messages, or the last of several followers.
 fn stream_of(metrics: &MetricTable, row: Row, figure: Figure) -> Option<Stream> {
     let has = |stream: &Stream| {
         let get = |statistic| metrics.get(row, stream, figure, statistic).is_some();
@@ -131,11 +131,11 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
     };
     let all: Vec<LabelledLine<'_>> = lines.iter().map(labelled).collect();
     let folders: BTreeSet<usize> = lines.iter().map(|line| line.0).collect();
-    // Names tell sub-experiments of one folder apart, not of two folders.
+    // Names distinguish sub-experiments within a folder, not between folders.
     let beside = |folder: usize| all.iter().zip(lines).filter(move |(_, other)| other.0 == folder).map(|(one, _)| *one);
     let distinctions: BTreeMap<usize, Distinctions<'_>> =
         folders.iter().map(|folder| (*folder, Distinctions::from_lines(beside(*folder)))).collect();
-    // What has one name and load in several folders has one colour.
+    // Lines of several folders with the same name and load have the same colour.
     let kind_of = |line: &LabelledLine<'a>| (line.sub.planned.name.as_str(), format!("{:?}", line.load));
     let mut kinds = BTreeMap::new();
     for line in &all {
@@ -163,12 +163,12 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
     lines.iter().enumerate().map(curve).collect()
 }
 
-/// Colour, marker and dashes in turn; black is the floor's. No two of 36 lines have all of them in common.
+/// Look of a line: colour, marker and dashes change in turn, without the floor's black. The first 36 differ.
 pub fn look(place: usize) -> Look {
     Look { stroke: if place % 2 == 1 { Stroke::Dashed } else { Stroke::Solid }, ..Look::for_line(place, 0) }
 }
 
-/// Reasons why curves are not compared at these payloads, each with their names.
+/// Reasons why curves are not compared at these payloads, each with the names of its curves.
 fn unfit<'c, 'a: 'c>(
     curves: impl Iterator<Item = &'c Curve<'a>>,
     payloads: &[u64],
@@ -184,7 +184,7 @@ fn unfit<'c, 'a: 'c>(
 }
 
 impl<'a> Panel<'a> {
-    /// A figure of some rows of one side.
+    /// Panel of one figure for some rows of one side.
     pub fn of_rows(side: &'a MeasuredSide<'a>, figure: Figure, rows: &[Row]) -> Self {
         let mut lines = FoundLines::default();
         for row in rows {
@@ -199,13 +199,13 @@ impl<'a> Panel<'a> {
         self.curves.iter().any(|curve| curve.has_folder)
     }
 
-    /// The verdicts on the pairs of what is ranked, if it is an `ab`.
+    /// Verdicts on the pairs of the ranked results, if they are of an `ab`.
     pub fn pairs(&self) -> Option<&JudgedPairs> {
         self.curves.iter().max_by_key(|curve| curve.folder)?.side.pairs.as_ref()
     }
 
-    /// True if the floor is not ranked, as others were measured beside it. Where it was asked for with one other, it is what
-    /// that is compared with; so is a side of an `ab`.
+    /// True if the floor is not ranked because others were measured beside it. If it was requested together with only
+    /// one other, it is ranked; so is a side of an `ab`.
     pub fn leaves_out_floor(&self) -> bool {
         let last = self.curves.iter().map(|curve| curve.folder).max();
         let ranked = || self.curves.iter().filter(|curve| Some(curve.folder) == last && !curve.side.is_of_pairs());
@@ -213,35 +213,36 @@ impl<'a> Panel<'a> {
         others > 0 && ranked().any(|curve| curve.is_floor() && (others > 1 || curve.merged().planned.added_as_floor))
     }
 
-    /// The curves without a floor that was measured beside others.
+    /// Curves without a floor that was measured beside others.
     pub fn besides_floor(&self) -> impl Iterator<Item = &Curve<'a>> {
         let leaves_out_floor = self.leaves_out_floor();
         self.curves.iter().filter(move |curve| !(leaves_out_floor && curve.is_floor()))
     }
 
-    /// The curves that sentences compare at these payloads, whose figures are of their transport at the rate asked for.
+    /// Curves that sentences compare at these payloads; without failed proofs, missed rates and polling on a shared
+    /// CPU.
     pub fn compared(&self, payloads: &[u64]) -> impl Iterator<Item = &Curve<'a>> {
         self.besides_floor().filter(move |curve| curve.unfit(payloads).is_none())
     }
 
-    /// The sentence below a chart of these payloads; empty where there is nothing to compare.
+    /// Sentence below a chart: `told`, or empty if nothing can be compared; `None` if there is something to compare.
     pub fn reading(&self, payloads: &[u64], told: Option<String>) -> Option<String> {
         told.or_else(|| self.compared(payloads).next().is_none().then(String::new))
     }
 
-    /// As [`Self::besides_floor`], those that may have a value at a payload.
+    /// Curves of [`Self::besides_floor`] that may have a value at a payload.
     fn besides_floor_at(&self, payload_bytes: u64) -> impl Iterator<Item = &Curve<'a>> {
         let leaves_out_floor = self.leaves_out_floor();
         let places = self.at.get(&payload_bytes).map_or(&[][..], Vec::as_slice);
         places.iter().map(|place| &self.curves[*place]).filter(move |curve| !(leaves_out_floor && curve.is_floor()))
     }
 
-    /// Begin of a sentence of comparison below a chart that draws the floor too.
+    /// Beginning of a comparing sentence below a chart that also draws the floor.
     pub fn preface(&self) -> &'static str {
         if self.leaves_out_floor() { "The floor is not counted. " } else { "" }
     }
 
-    /// How many times worse another is than the best.
+    /// Factor by which another curve is worse than the best.
     pub fn distance(&self, best: &Curve<'_>, other: &Curve<'_>, payload: u64) -> Option<Value> {
         match self.figure.better() {
             Better::Higher => best.over(other, payload, self.statistic()),
@@ -259,12 +260,12 @@ impl<'a> Panel<'a> {
         at_text(payload, self.has_several_sizes(payload))
     }
 
-    /// As [`Self::at`], in names of charts.
+    /// Payload within the names of charts.
     pub fn key(&self, payload: u64) -> String {
         size_key(payload, self.has_several_sizes(payload))
     }
 
-    /// The statistic that stands for the figure.
+    /// Statistic that represents the figure.
     pub fn statistic(&self) -> Statistic {
         if self.has_samples() { Statistic::P50 } else { Statistic::Value }
     }
@@ -298,12 +299,12 @@ impl<'a> Panel<'a> {
         format!("{text} {unit}")
     }
 
-    /// The first and the last payload, if there are several.
+    /// First and last payload, if there are several.
     pub fn ends(&self) -> Option<[u64; 2]> {
         (self.payloads.len() > 1).then(|| [self.payloads[0], self.payloads[self.payloads.len() - 1]])
     }
 
-    /// At most so many payloads: the ends, and those between them at equal distances.
+    /// At most `most` payloads: the ends, and evenly spaced ones between them.
     pub fn some_payloads(&self, most: usize) -> Vec<u64> {
         let count = self.payloads.len();
         if count <= most {
@@ -312,8 +313,8 @@ impl<'a> Panel<'a> {
         (0..most).map(|index| self.payloads[index * (count - 1) / (most - 1)]).collect()
     }
 
-    /// The curves that have a value at a payload, the best first: of several rates, at the lowest. What was added as the floor
-    /// only, what missed its rate, failed its proof or polled on a shared CPU is not an answer and not among them.
+    /// Curves with a value at a payload, the best first; of several rates, those at the lowest. Without added floors,
+    /// missed rates, failed proofs and polling on a shared CPU.
     pub fn ranking(&self, payload_bytes: u64) -> Vec<(&Curve<'a>, Value)> {
         let last = self.curves.iter().map(|curve| curve.folder).max();
         let lowest = self.curves.iter().filter_map(|curve| curve.offered().hz()).fold(f64::INFINITY, f64::min);
@@ -335,7 +336,7 @@ impl<'a> Panel<'a> {
         all
     }
 
-    /// Curves that are no answer at a payload, with the reason.
+    /// Note on curves that are not ranked at a payload, with the reason.
     pub fn unranked(&self, payload_bytes: u64) -> Option<String> {
         let last = self.curves.iter().map(|curve| curve.folder).max();
         let is_meant = |curve: &&Curve<'_>| {
@@ -350,7 +351,7 @@ impl<'a> Panel<'a> {
         (!parts.is_empty()).then(|| format!("not ranked: {}", parts.join("; ")))
     }
 
-    /// At most [`MOST_LINES`] curves: the best at the first payload that has any, and the floor.
+    /// At most [`MOST_LINES`] curves: the best at the first payload with a ranking, and the floor.
     pub fn drawn(&self) -> Vec<&Curve<'a>> {
         if self.curves.len() <= MOST_LINES {
             return self.curves.iter().collect();
@@ -367,7 +368,7 @@ impl<'a> Panel<'a> {
         places.into_iter().take(MOST_LINES).map(|(_, curve)| curve).collect()
     }
 
-    /// Notes below a chart of these payloads: that not all curves are drawn, and which ones are not compared.
+    /// Notes below a chart of these payloads: how many curves are drawn, and which are not compared.
     pub fn notes(&self, payloads: &[u64]) -> Vec<String> {
         let drawn = self.drawn();
         let (all, shown) = (self.curves.len(), drawn.len());
@@ -389,7 +390,7 @@ impl<'a> Panel<'a> {
         let counts: Vec<String> = rounds.iter().map(usize::to_string).collect();
         let (counts, intervals) = match counts.join(" or ").as_str() {
             "1" => ("one round".to_owned(), "95 % intervals within the round"),
-            // A figure of one round has that within it.
+            // With one round, the interval is the one within it.
             counts if rounds.contains(&1) => (format!("{counts} rounds"), "95 % intervals"),
             counts => (format!("{counts} rounds"), "95 % intervals over rounds"),
         };
@@ -405,7 +406,7 @@ impl Curve<'_> {
         Row { sub: self.sub, payload_bytes, load: self.load }
     }
 
-    /// A statistic of the headline, round by round.
+    /// Statistic of the headline figure, round by round.
     pub fn rounds(&self, payload_bytes: u64, statistic: Statistic) -> Option<Rounds<'_>> {
         self.side.metrics.get(self.row(payload_bytes), &self.stream, self.figure, statistic)
     }
@@ -414,12 +415,12 @@ impl Curve<'_> {
         Value::from_rounds(&self.rounds(payload_bytes, statistic)?)
     }
 
-    /// True if each round has samples enough for a percentile; see [`tripmeter_analysis::MetricTable::is_bounded`].
+    /// True if each round has enough samples for a percentile; see [`tripmeter_analysis::MetricTable::is_bounded`].
     pub fn is_bounded(&self, payload_bytes: u64, statistic: Statistic) -> bool {
         self.side.metrics.is_bounded(self.row(payload_bytes), &self.stream, self.figure, statistic)
     }
 
-    /// The most rounds that it was measured in, at any payload: a run that was killed has fewer than planned.
+    /// Largest number of rounds that were measured at any payload; a killed run has fewer than planned.
     pub fn measured_rounds(&self) -> usize {
         self.merged().payloads().iter().map(|payload| payload.cells.len()).max().unwrap_or(0)
     }
@@ -432,12 +433,12 @@ impl Curve<'_> {
         &self.side.subs[self.sub as usize]
     }
 
-    /// True if it is what others are measured against.
+    /// True if the other transports are measured against this one.
     pub fn is_floor(&self) -> bool {
         self.merged().planned.transport.system == FLOOR
     }
 
-    /// How it looks, the floor black and strong, and what it is called, marked if it is not compared at these payloads.
+    /// Look (black and strong for the floor) and label, marked if it is not compared at these payloads.
     pub fn drawn(&self, payloads: &[u64]) -> (Look, String) {
         let mark = if self.unfit(payloads).is_some() { MISSED } else { "" };
         match self.is_floor() {
@@ -446,7 +447,7 @@ impl Curve<'_> {
         }
     }
 
-    /// Why its figures are not compared at these payloads; `None` if they are.
+    /// Reason why its figures are not compared at these payloads; `None` if they are.
     pub fn unfit(&self, payloads: &[u64]) -> Option<&'static str> {
         let is_missed = |payload: &u64| self.side.metrics.is_rate_missed(self.row(*payload));
         match self.merged().disqualified() {
@@ -459,7 +460,7 @@ impl Curve<'_> {
         self.unfit(&[payload_bytes]).is_none() && !self.merged().planned.added_as_floor
     }
 
-    /// How many times another: of one folder round by round, as rounds are measured in turn; else of independent rounds.
+    /// Ratio to another curve: round by round within one folder, else of independent rounds.
     pub fn over(&self, other: &Curve<'_>, payload_bytes: u64, statistic: Statistic) -> Option<Value> {
         let (ours, theirs) = (self.rounds(payload_bytes, statistic)?, other.rounds(payload_bytes, statistic)?);
         compare(&ours, &theirs, self.folder == other.folder)

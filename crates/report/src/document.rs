@@ -1,4 +1,5 @@
-//! Pages as data: tables of typed cells, notes and facts. Views make documents, and renderers ([`crate::render`]) write them.
+//! Pages as data: tables of typed cells, notes and facts. Views make documents; renderers ([`crate::render`]) write
+//! them.
 
 use crate::merged::CHANGED;
 use crate::number::{count, cpp, fixed, percent, signed, significant, whole_or};
@@ -12,15 +13,13 @@ use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::proportion::{self, Proportion};
 use tripmeter_stats::rounds::figure_over_rounds;
 
-/// A page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// From top to bottom.
     pub blocks: Vec<Block>,
 }
 
 impl Document {
-    /// Its charts, from top to bottom.
+    /// Charts of the page, from top to bottom.
     pub fn charts(&self) -> impl Iterator<Item = &Chart> {
         self.blocks.iter().flat_map(|block| match block {
             Block::Chart(chart) => std::slice::from_ref(chart),
@@ -36,61 +35,57 @@ impl Document {
 pub enum Block {
     /// Begins a part of a long page.
     Heading(Heading),
-    /// A table.
     Table(Table),
-    /// A chart; text leaves it out.
+    /// A chart, which text output omits.
     Chart(Chart),
-    /// Small charts of one kind, side by side where there is room; text leaves them out.
+    /// Small charts of one kind, side by side if there is room; text output omits them.
     Charts(Vec<Chart>),
     /// Notes on figures or on the run, the most severe first.
     Notes(Vec<Note>),
-    /// Facts.
     Facts(Facts),
     /// A paragraph.
     Text(String),
-    /// Lines that stand as they are.
+    /// Preformatted lines.
     Lines(String),
 }
 
-/// The head of a part of a page.
+/// Heading of a part of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heading {
-    /// Names it in links: lower-case letters, digits and `-`.
+    /// Identifier in links: lower-case letters, digits and `-`.
     pub id: &'static str,
-    /// Its words.
     pub text: String,
 }
 
-/// Facts: a word and its value each.
+/// Facts: pairs of a name and a value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// Their subject; empty if nothing stands above them.
+    /// Title above the facts; empty if there is none.
     pub title: String,
-    /// From top to bottom.
+    /// Names and values, from top to bottom.
     pub pairs: Vec<(String, String)>,
 }
 
 /// A table. Every row has a cell for each column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Its caption.
+    /// Caption.
     pub title: String,
     /// From left to right.
     pub columns: Vec<Column>,
-    /// From top to bottom, with their address where they have one.
+    /// Rows from top to bottom, each with its address if it has one.
     pub rows: Vec<(Option<Row>, Vec<Cell>)>,
-    /// Where a blank line stands in text.
+    /// Rows between which text has a blank line.
     pub gaps: RowGaps,
-    /// In text, columns stand between bars, as iceperf prints them.
+    /// True if text has bars between columns, as iceperf prints them.
     pub has_bars: bool,
-    /// In text, intervals and then cells are wrapped where lines would be longer than so many columns.
+    /// Width of a line of text beyond which intervals and then cells are wrapped.
     pub most_columns: Option<u16>,
 }
 
-/// Where text has blank lines between rows.
+/// Rows between which text has blank lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowGaps {
-    /// None.
     Nowhere,
     /// Between payloads.
     Payloads,
@@ -99,7 +94,7 @@ pub enum RowGaps {
 }
 
 impl RowGaps {
-    /// True if a blank line stands between these rows.
+    /// True if there is a blank line between these rows.
     pub fn is_between(self, above: Row, row: Row) -> bool {
         let is_other_payload = above.payload_bytes != row.payload_bytes;
         match self {
@@ -113,163 +108,154 @@ impl RowGaps {
 /// A column: how its numbers are written, and what they mean.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// Its name in JSON and CSV.
+    /// Name in JSON and CSV.
     pub id: String,
-    /// Its head.
     pub title: String,
-    /// Head above several neighbours, e.g. their payload.
+    /// Head above several adjacent columns, e.g. their payload.
     pub group: Option<String>,
-    /// Unit of the numbers as written; empty if they have none.
+    /// Unit of the numbers as written; empty for none.
     pub unit: &'static str,
-    /// Numbers are divided by it before they are written.
+    /// Numbers are divided by this before they are written.
     pub divisor: f64,
-    /// How they are written.
     pub digits: Digits,
-    /// Its meaning in one sentence; empty if the head says it.
+    /// Meaning in one sentence; empty if the title is clear.
     pub help: &'static str,
-    /// In text, stands in the place of title and unit where the table is narrow.
+    /// Replaces title and unit in narrow text tables.
     pub narrow_head: Option<String>,
-    /// In text, intervals stand below the numbers even where none are asked for.
+    /// True if text has intervals below the numbers even if none are requested.
     pub has_intervals: bool,
-    /// An end of an interval that is infinite is a ratio from 0 to something, and not for want of samples.
+    /// True for ratios, where an infinite end of an interval does not mean too few samples.
     pub is_ratio: bool,
     /// Format of pairs of numbers.
     pub pair: PairFormat,
-    /// In text, longer words are broken before settings and what stands in brackets.
+    /// Width in text beyond which words are broken, before settings and brackets.
     pub most_chars: Option<usize>,
-    /// True if cells are on the right.
+    /// True if cells are right-aligned.
     pub is_right: bool,
-    /// In text, cells are blank where the row above has the same address and the same cells in all such columns.
+    /// True if text leaves a cell blank that repeats the row above: same address, same cells in all such columns.
     pub is_merged: bool,
-    /// When it is shown.
+    /// Condition under which it is shown.
     pub show: Show,
 }
 
 /// Format of the two numbers of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairFormat {
-    /// Stands between both.
+    /// Separator between both numbers.
     pub joint: &'static str,
     /// Divisor and digits of the second number, if they differ from those of the column.
     pub second: Option<(f64, Digits)>,
 }
 
-/// When a column is shown.
+/// Condition under which a column is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
-    /// Always.
     Always,
-    /// If any of its cells is not empty: a number or share other than 0, or words.
+    /// If any of its cells is not empty: a number or share other than 0, or text.
     IfAny,
 }
 
-/// How numbers are written.
+/// Format of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Digits {
-    /// So many decimals, halves away from 0.
+    /// This many decimals, halves rounded away from 0.
     Fixed(u8),
-    /// So many decimals of the exact double, as numpy and C write them: 4.3565 is 4.356.
+    /// This many decimals of the exact double, as numpy and C write them: 4.3565 is 4.356.
     Numpy(u8),
-    /// So many significant digits, and no more decimals than that.
+    /// This many significant digits, but no more decimals than digits.
     Significant(u8),
-    /// So many significant digits, whatever decimals that takes.
+    /// This many significant digits, with any number of decimals.
     AllSignificant(u8),
     /// Without decimals.
     Integer,
-    /// Per cent of a share.
+    /// A share as a percentage.
     Percent,
-    /// Number of events of a share; its interval in per cent.
+    /// Number of events; their share has an interval in per cent.
     Events,
     /// At least three digits, and few decimals.
     Rate,
     /// Bytes in the largest unit that divides them: `1k`, `1500`.
     Size,
-    /// Whole if it is, else with so many decimals.
+    /// No decimals if it is a whole number, else this many.
     WholeOr(u8),
-    /// So many significant digits, as C++ streams write them: `1.6e+02`.
+    /// This many significant digits, as C++ streams write them: `1.6e+02`.
     Cpp(u8),
-    /// Per cent with its sign, e.g. of a change.
+    /// A change in per cent, with its sign.
     Change,
-    /// A number with its sign and one decimal, without it from 1000 on.
+    /// A number with its sign; one decimal below 1000, none above.
     Signed,
     /// A p-value: three decimals, or `<0.001`.
     PValue,
 }
 
-/// A cell. Numbers are in the unit of their figure; the column says how they are written.
+/// A cell. Numbers are in the unit of their figure; the column determines their format.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// A number.
     Number {
-        /// Its value.
         value: f64,
-        /// Its confidence interval, where there is one.
+        /// Confidence interval, if there is one.
         interval: Option<Interval>,
-        /// Written before a doubtful value, e.g. `*`; else empty.
+        /// Mark before a doubtful value, e.g. `*`; else empty.
         mark: &'static str,
     },
-    /// Events of so many.
+    /// Number of events out of a total.
     Share {
         /// Events of all rounds.
         events: u64,
-        /// Number that could have been events.
+        /// Total, e.g. messages sent.
         of: u64,
-        /// The interval of the share, from 0 to 1.
+        /// Interval of the share, from 0 to 1.
         interval: Option<Interval>,
     },
-    /// Two that are written as one, e.g. of both sides.
+    /// Two numbers in one cell, e.g. one for each side.
     Pair(Box<[Cell; 2]>),
     /// A ratio to the floor.
     Ratio {
-        /// The ratio.
         value: f64,
-        /// Its interval.
         interval: Option<Interval>,
     },
-    /// This row is the floor.
+    /// Row of the floor itself.
     Floor,
-    /// A share of the longest bar, from 0 to 1.
+    /// Bar, as a share of the longest, from 0 to 1.
     Bar(f64),
-    /// A number in a unit of its own, not that of its column.
+    /// Number in its own unit instead of the column's.
     InUnit(Box<Cell>, &'static str),
-    /// An interval by itself.
+    /// An interval without a number.
     Range(Interval),
-    /// Words.
     Text(String),
-    /// Words that lead to a page; text has the words alone.
+    /// Link to a page; text output has its words only.
     Link {
         /// Words that are shown.
         text: String,
         /// A URL.
         target: String,
     },
-    /// Words after a mark, which says that their figure is doubtful.
+    /// Text after a mark, which says that its figure is doubtful.
     Marked(&'static str, String),
-    /// No number.
     Missing(Missing),
 }
 
-/// Why there is no number.
+/// Reason why there is no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// It was not measured.
     NotMeasured,
-    /// Too few samples bound it.
+    /// There are too few samples for an upper bound.
     TooFewSamples,
-    /// Everything was lost.
+    /// No message arrived.
     NothingCame,
-    /// It is in another row of the same address, or of none of them; in text the cell is blank.
+    /// Another row of the same address has it, or none; blank in text.
     NotOfThisRow,
-    /// There is no sample, although some were planned.
+    /// There are no samples, although some were planned.
     NoSamples,
-    /// The core-to-core probes give no latency.
+    /// The core-to-core probes disagree, so that they yield no latency.
     ProbesDiffer,
-    /// The kernel splits CPU time by timer ticks, which say little of a short time.
+    /// The kernel splits CPU time by timer ticks, which is inexact for short times.
     SplitByTicks,
 }
 
 impl Missing {
-    /// For people.
+    /// Reason as text, for hints and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Missing::NotMeasured => "not measured",
@@ -282,7 +268,7 @@ impl Missing {
         }
     }
 
-    /// Stands before the dash.
+    /// Mark before the dash; empty for most reasons.
     pub fn mark(self) -> &'static str {
         match self {
             Missing::NoSamples => "*",
@@ -295,7 +281,7 @@ impl Missing {
 /// Severity of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Figures are wrong, or missing.
+    /// Figures are wrong or missing.
     Error,
     /// Figures are not as planned.
     Warning,
@@ -303,28 +289,26 @@ pub enum Severity {
     Info,
 }
 
-/// A note.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
-    /// Its severity.
     pub severity: Severity,
-    /// Kind: notes of one are folded.
+    /// Kind; notes of one kind are folded.
     pub kind: &'static str,
-    /// The row it is of, if it is of one.
+    /// Row that the note is about; `None` if it is about more.
     pub anchor: Option<Row>,
-    /// The whole of it: what happened, where, value against limit.
+    /// Full text: what happened, where, value against limit.
     pub text: String,
 }
 
 impl Note {
-    /// A note of a row, or of the whole.
+    /// Note about a row, or about the whole page.
     pub fn new(severity: Severity, kind: &'static str, anchor: Option<Row>, text: String) -> Self {
         Self { severity, kind, anchor, text }
     }
 }
 
 impl Column {
-    /// A column of words, on the left.
+    /// Column of left-aligned text.
     pub fn words(id: &str, title: &str, help: &'static str) -> Self {
         Self {
             id: id.to_owned(),
@@ -345,31 +329,31 @@ impl Column {
         }
     }
 
-    /// A column of numbers, on the right; nanoseconds are written as microseconds if `unit` says so.
+    /// Column of right-aligned numbers; nanoseconds are written as microseconds if `unit` is `µs`.
     pub fn numbers(id: &str, title: &str, unit: &'static str, digits: Digits, help: &'static str) -> Self {
         let divisor = if unit == "µs" { 1000.0 } else { 1.0 };
         Self { unit, divisor, digits, is_right: true, ..Self::words(id, title, help) }
     }
 
-    /// Shown only as [`Show::IfAny`] says.
+    /// Shows the column only as described at [`Show::IfAny`].
     #[must_use]
     pub fn if_any(self) -> Self {
         Self { show: Show::IfAny, ..self }
     }
 
-    /// Blank in text where the row above is of the same thing.
+    /// Blanks cells in text that repeat the row above.
     #[must_use]
     pub fn merged(self) -> Self {
         Self { is_merged: true, ..self }
     }
 
-    /// Broken in text where words are longer.
+    /// Breaks words in text that are longer than this.
     #[must_use]
     pub fn at_most(self, chars: usize) -> Self {
         Self { most_chars: Some(chars), ..self }
     }
 
-    /// With a group above it.
+    /// Adds a head above the title, which neighbours share.
     #[must_use]
     pub fn grouped(mut self, group: &str) -> Self {
         self.group = Some(group.to_owned());
@@ -378,7 +362,7 @@ impl Column {
 }
 
 impl Table {
-    /// A table of the columns that are to be shown.
+    /// Table of those columns that are to be shown.
     pub fn new(title: String, columns: Vec<Column>, rows: Vec<(Option<Row>, Vec<Cell>)>) -> Self {
         let is_shown = |index: usize| {
             columns[index].show == Show::Always || rows.iter().any(|(_, cells)| cells[index].says_something())
@@ -393,19 +377,19 @@ impl Table {
         Self { title, columns, rows, gaps: RowGaps::Nowhere, has_bars: false, most_columns: None }
     }
 
-    /// With bars between columns.
+    /// Adds bars between columns.
     #[must_use]
     pub fn with_bars(self) -> Self {
         Self { has_bars: true, ..self }
     }
 
-    /// In text, lines of at most so many columns.
+    /// Limits lines in text to this width.
     #[must_use]
     pub fn within(self, columns: u16) -> Self {
         Self { most_columns: Some(columns), ..self }
     }
 
-    /// With a blank line between payloads, if any of them has several rows.
+    /// Adds a blank line between payloads, if any of them has several rows.
     #[must_use]
     pub fn grouped_by_payload(mut self) -> Self {
         let address = |row: &(Option<Row>, Vec<Cell>)| row.0;
@@ -417,7 +401,7 @@ impl Table {
         self
     }
 
-    /// With a blank line between payloads and between sub-experiments.
+    /// Adds a blank line between payloads and between sub-experiments.
     #[must_use]
     pub fn grouped_by_sub(self) -> Self {
         Self { gaps: RowGaps::Subs, ..self }
@@ -425,10 +409,10 @@ impl Table {
 }
 
 impl Cell {
-    /// A figure that another line of the row has.
+    /// Blank cell: another line of the row has the figure.
     pub const NOTHING: Self = Cell::Missing(Missing::NotOfThisRow);
 
-    /// True if a column of such cells is worth showing.
+    /// True if such a cell makes its column worth showing.
     fn says_something(&self) -> bool {
         match self {
             Cell::Number { value, .. } => *value != 0.0,
@@ -446,12 +430,11 @@ impl Cell {
         value.map_or(Cell::Missing(Missing::NotMeasured), Cell::number)
     }
 
-    /// Words.
     pub fn text(text: impl Into<String>) -> Self {
         Cell::Text(text.into())
     }
 
-    /// Words, after a mark if there is one.
+    /// Text, after a mark if there is one.
     pub fn starred(mark: &'static str, text: String) -> Self {
         if mark.is_empty() { Cell::Text(text) } else { Cell::Marked(mark, text) }
     }
@@ -461,7 +444,7 @@ impl Cell {
         Cell::Number { value, interval: None, mark: "" }
     }
 
-    /// The rounds of a figure put together, with the interval over rounds, or within the only one.
+    /// Figure over all rounds, with the interval over rounds, or within the only one.
     pub fn from_rounds(rounds: Option<Rounds<'_>>) -> Self {
         let Some(rounds) = rounds.filter(|rounds| !rounds.values.is_empty()) else {
             return Cell::Missing(Missing::NotMeasured);
@@ -474,14 +457,14 @@ impl Cell {
         Cell::Number { value: rounds.folded(), interval, mark: "" }
     }
 
-    /// The median over rounds, with its interval if there are several; two clocks may put the values off by `errors`.
+    /// Median over rounds, with its interval if there are several; `errors` is the error of two clocks.
     pub fn over(values: &[f64], errors: ErrorBounds) -> Self {
         let Some(over) = figure_over_rounds(values, errors) else { return Cell::Missing(Missing::NotMeasured) };
         let interval = (values.len() > 1).then_some(over.interval.unwrap_or(Interval::UNBOUNDED));
         Cell::Number { value: over.median, interval, mark: "" }
     }
 
-    /// The median over the rounds of a figure, `planned` in all, with its interval over them, or within the only one.
+    /// Median over the rounds of a figure, `planned` in total, with the interval over rounds, or within the only one.
     pub fn of_each(each: &Each, planned: u32) -> Self {
         match Self::over(&each.values, each.errors) {
             Cell::Number { value, interval, mark } => {
@@ -493,8 +476,8 @@ impl Cell {
         }
     }
 
-    /// The median over rounds that has an interval only over enough of them: what is within the only round does not say what
-    /// other rounds would be.
+    /// Median over rounds, with an interval only if there are enough: the interval within one round says nothing about
+    /// others.
     pub fn over_rounds(each: &Each) -> Self {
         let Some(over) = figure_over_rounds(&each.values, each.errors) else {
             return Cell::Missing(Missing::NotMeasured);
@@ -502,7 +485,7 @@ impl Cell {
         Cell::Number { value: over.median, interval: over.interval, mark: "" }
     }
 
-    /// Ratio to the floor: the median over the rounds, with its interval as in [`Cell::of_each`].
+    /// Ratio to the floor: median over the rounds, with its interval as in [`Cell::of_each`].
     pub fn ratio_of_each(each: &Each, planned: u32) -> Self {
         match Self::of_each(each, planned) {
             Cell::Number { value, interval, .. } => Cell::Ratio { value, interval },
@@ -510,7 +493,7 @@ impl Cell {
         }
     }
 
-    /// The mean over rounds, as benchmarks publish it; with the interval of the median over them if there are several.
+    /// Mean over rounds, as benchmarks publish it; with the interval of the median if there are several rounds.
     pub fn mean_over(rounds: Option<Rounds<'_>>) -> Self {
         let Some(rounds) = rounds else { return Cell::Missing(Missing::NotMeasured) };
         match Self::over(rounds.values, rounds.errors()) {
@@ -521,26 +504,26 @@ impl Cell {
         }
     }
 
-    /// The largest of the rounds.
+    /// Largest value of all rounds.
     pub fn largest(each: &Each) -> Self {
         Cell::maybe(each.values.iter().copied().reduce(f64::max))
     }
 
-    /// Events of all rounds; with the interval of their share if there are any, or if `has_interval`.
+    /// Events of all rounds; with the interval of their share if there are events, or if `has_interval`.
     pub fn events(rounds: &[Proportion], has_interval: bool) -> Self {
         let Proportion { events, of } = proportion::sum(rounds);
         let interval = proportion::interval(rounds).filter(|_| events > 0 || has_interval);
         Cell::Share { events, of, interval }
     }
 
-    /// The losses of all rounds, with the interval of their share.
+    /// Losses of all rounds, with the interval of their share.
     pub fn lost(rounds: &[Proportion]) -> Self {
         let Some(interval) = proportion::interval(rounds) else { return Cell::Missing(Missing::NotMeasured) };
         let Proportion { events, of } = proportion::sum(rounds);
         Cell::Share { events, of, interval: Some(interval) }
     }
 
-    /// Unless its samples are too few to bound it.
+    /// Replaces the cell by [`Missing::TooFewSamples`] unless `is_bounded`.
     #[must_use]
     pub fn if_bounded(self, is_bounded: bool) -> Self {
         match self {
@@ -549,7 +532,7 @@ impl Cell {
         }
     }
 
-    /// Its interval, if it has one.
+    /// Interval, if the cell has one.
     pub fn interval(&self) -> Option<Interval> {
         match self {
             Cell::Number { interval, .. } | Cell::Share { interval, .. } | Cell::Ratio { interval, .. } => *interval,
@@ -559,7 +542,7 @@ impl Cell {
         }
     }
 
-    /// The mark before it; empty if it has none.
+    /// Mark before the cell; empty if it has none.
     pub fn mark(&self) -> &'static str {
         match self {
             Cell::Number { mark, .. } | Cell::Marked(mark, _) => mark,
@@ -569,7 +552,7 @@ impl Cell {
         }
     }
 
-    /// With a mark before it, if it is a number.
+    /// Adds a mark before a number.
     #[must_use]
     pub fn marked(mut self, with: &'static str) -> Self {
         if let Cell::Number { mark, .. } = &mut self {
@@ -580,7 +563,7 @@ impl Cell {
 }
 
 impl Digits {
-    /// The number, as text.
+    /// Number as text.
     pub fn write(self, value: f64) -> String {
         match self {
             Digits::Fixed(decimals) => fixed(value, decimals.into()),

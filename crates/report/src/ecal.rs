@@ -11,11 +11,11 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::{Plan, SubExperiment};
 
-/// A sub-experiment, and the number of its experiment if there are several.
+/// Column of the table: a sub-experiment, marked with the number of its experiment if there are several.
 struct EcalSubExperiment<'a> {
     sub: Merged<'a>,
     plan: &'a Plan,
-    /// In the order of the plan.
+    /// Index in the plan.
     index: u32,
     metrics: &'a MetricTable,
     mark: String,
@@ -64,7 +64,7 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
     Document { blocks }
 }
 
-/// Latencies and rates of both kinds.
+/// Tables of latencies and rates, for both kinds of latency.
 fn tables(columns: &[EcalSubExperiment<'_>]) -> Vec<Table> {
     let payloads: BTreeSet<u64> =
         columns.iter().flat_map(|column| column.sub.planned.payloads.iter().copied()).collect();
@@ -96,7 +96,7 @@ fn tables(columns: &[EcalSubExperiment<'_>]) -> Vec<Table> {
     tables
 }
 
-/// One row for each payload, one column like `column` for each sub-experiment.
+/// Table with a row for each payload and a column like `column` for each sub-experiment.
 fn table(
     title: String,
     column: &Column,
@@ -134,7 +134,7 @@ impl<'a> EcalSubExperiment<'a> {
         self.metrics.get(self.metrics.only_row(self.index, payload_bytes)?, &Stream::all(), figure, statistic)
     }
 
-    /// Values of each round.
+    /// Mean of each round.
     fn means(&self, kind: EcalLatency, payload_bytes: u64) -> Option<Rounds<'a>> {
         self.get(payload_bytes, kind.figure(), Statistic::Mean)
     }
@@ -146,7 +146,7 @@ impl<'a> EcalSubExperiment<'a> {
     }
 }
 
-/// Its title; without one the transport as it is written, and not in capitals as iceperf has it.
+/// Title of a sub-experiment; the transport as written if its title is only that in iceperf's capitals.
 fn title(sub: &SubExperiment) -> String {
     let written = sub.transport.to_string();
     if sub.title == written.to_uppercase() { written } else { sub.title.clone() }
@@ -160,7 +160,7 @@ For several rounds, the mean of their means; below it, from 6 rounds on, the 95 
 kB = 1024 bytes, MB = 1024 kB. touch: none = only our 16-byte header is written and read, full = every byte, verified.
 ";
 
-/// Ends of a latency.
+/// Way that a latency covers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EcalLatency {
     OneWay,
@@ -190,7 +190,7 @@ impl EcalLatency {
     }
 }
 
-/// The machine of each experiment, once for all that were made on the same.
+/// Machine of each experiment; experiments on the same machine share an entry.
 fn platforms(experiments: &[(&str, &Manifest)], mark: impl Fn(usize) -> String) -> Vec<String> {
     let mut blocks: Vec<(String, Vec<String>)> = Vec::new();
     for (index, (_, manifest)) in experiments.iter().enumerate() {
@@ -241,7 +241,7 @@ fn drops(column: &EcalSubExperiment<'_>) -> Note {
     column.note(severity, "drops", &text)
 }
 
-/// Further remarks on a column.
+/// Further notes on a column.
 fn remarks(column: &EcalSubExperiment<'_>) -> Vec<Note> {
     let sub = &column.sub;
     let (name, followers, cells) = (&sub.planned.name, sub.planned.workload.followers(), sub.payloads());

@@ -1,4 +1,4 @@
-//! Where the time of a message goes: parts as stacked bars, what they are made of, and what could not be seen.
+//! Page of `explain`: parts of a message's time as stacked bars, the figures behind them, and what was not measured.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
 use crate::merged::{MISSED, POLLS_HELP};
@@ -11,16 +11,16 @@ use tripmeter_model::Wait;
 use tripmeter_model::explain::{ExplainedTransport, ExplainedWait, Explanation, MessageCost, Parts, SystemCall};
 use tripmeter_model::payload::display_size;
 
-/// Columns of a bar.
+/// Width of a bar, in characters.
 const BAR: f64 = 48.0;
-/// Text of a row is broken where it is longer.
+/// Maximum width of a row's name; longer ones are broken.
 const NAME: usize = 24;
-/// Readings of the clock around the calls of a message.
+/// Clock readings per message.
 const STAMPS: f64 = 5.0;
-/// The sum of the parts may differ from the undisturbed median by so much, as a share; more is a warning.
+/// Difference between the sum of the parts and the undisturbed median, as a share, above which a warning appears.
 const DISTURBED: f64 = 0.25;
 
-/// A part: its column, its name, its letter in bars, its value, and what it means.
+/// Part of the time: column, name, letter in bars, value, and meaning.
 type PartKind = (&'static str, &'static str, char, fn(&Parts) -> f64, &'static str);
 
 const PARTS: [PartKind; 6] = [
@@ -50,7 +50,7 @@ const PARTS: [PartKind; 6] = [
     ),
 ];
 
-/// Where the time goes, as a page.
+/// Page on where the time of a message goes.
 pub fn explain(explanation: &Explanation) -> Document {
     let size = display_size(explanation.payload_bytes);
     let mut blocks = vec![Block::Text(format!(
@@ -73,7 +73,7 @@ pub fn explain(explanation: &Explanation) -> Document {
     Document { blocks }
 }
 
-/// A bar: a transport under one way to wait.
+/// Bar of a transport in one wait mode.
 struct BarRow<'a> {
     transport: &'a ExplainedTransport,
     wait: &'a ExplainedWait,
@@ -85,7 +85,7 @@ impl BarRow<'_> {
         name(self.transport, self.wait)
     }
 
-    /// True if it was measured how long waking up takes, or if nothing sleeps.
+    /// True if the wake-up time was measured, or is 0 because nothing sleeps.
     fn is_wakeup_known(&self) -> bool {
         match self.wait.wait {
             Wait::Poll => true,
@@ -101,7 +101,7 @@ fn name(transport: &ExplainedTransport, wait: &ExplainedWait) -> String {
     format!("{floor}{} {}{mark}", transport.transport, wait.wait)
 }
 
-/// Transport in tables of what was counted under the first of its waits.
+/// Name of a transport in tables of figures that were counted only in its first wait mode.
 fn first(transport: &ExplainedTransport) -> String {
     let polls = transport.waits.first().is_some_and(|wait| wait.polls_on_shared_cpu);
     format!("{}{}", transport.transport, if polls { MISSED } else { "" })
@@ -120,11 +120,11 @@ fn us(ns: f64) -> String {
     significant(ns / 1000.0, 3, 3)
 }
 
-/// Stacked bars of letters, each as long as the others: shares of its sum.
+/// Stacked bars of letters, all of the same length: shares of the sum.
 fn bars(rows: &[BarRow<'_>]) -> String {
     let mut lines = String::new();
     for row in rows {
-        // Each part ends where the sum so far does, so that rounding does not add up.
+        // Parts end at the rounded running sum, so that rounding errors do not add up.
         let (mut bar, mut sum) = (String::new(), 0.0);
         for (.., letter, value, _) in PARTS {
             sum += value(row.parts);
@@ -146,7 +146,7 @@ fn bars(rows: &[BarRow<'_>]) -> String {
     format!("{lines}{:22}{}\n", "", legend.join("  "))
 }
 
-/// A sentence for each bar: where most of the time goes.
+/// Sentence for each bar: the part that takes most of the time.
 fn answers(rows: &[BarRow<'_>]) -> String {
     let sentence = |row: &BarRow<'_>| {
         let (_, name, _, value, _) =
@@ -184,7 +184,7 @@ fn times(id: &str, title: &str, help: &'static str) -> Column {
     Column { divisor: 1000.0, ..Column::numbers(id, title, "", Digits::Significant(3), help) }
 }
 
-/// A line of a table that is of no row of the results.
+/// Row of a table that has no address in the results.
 fn line(name: &str, values: impl IntoIterator<Item = Option<f64>>) -> (Option<Row>, Vec<Cell>) {
     (None, [Cell::text(name)].into_iter().chain(values.into_iter().map(Cell::maybe)).collect())
 }

@@ -1,4 +1,4 @@
-//! What is fastest, and its distance to the next.
+//! The fastest transport, and its distance to the next.
 
 use crate::curves::{Curve, Panel};
 use crate::document::{Block, Digits};
@@ -19,24 +19,24 @@ use tripmeter_stats::shift::fewest_pairs;
 pub struct Fastest<'a> {
     pub label: &'a str,
     pub value: Value,
-    /// Its distance from the others.
+    /// Distance to the others.
     pub lead: Lead<'a>,
-    /// Losses of it, or of one that is no different: `udp/loopback lost 3.67 %`.
+    /// Losses of the fastest, or of transports without a measurable difference: `udp/loopback lost 3.67 %`.
     pub losses: Vec<String>,
 }
 
 /// How far the best is ahead.
 pub enum Lead<'a> {
-    /// There is nothing to compare it with.
+    /// Nothing else was measured to compare with.
     Alone,
-    /// No difference is seen between all of these, the best among them.
+    /// Names without a measurable difference, including the best.
     Alike(Vec<&'a str>),
-    /// The next is so many times worse round by round, and so many times by the medians if those say something else.
+    /// Name of the next, how many times worse it is by round, and by the medians if those disagree.
     Ahead(&'a str, Value, Option<f64>),
 }
 
 impl<'a> Fastest<'a> {
-    /// The best of a panel at a payload; `None` if nothing counts there.
+    /// Best of a panel at a payload; `None` if nothing can be ranked there.
     pub fn find(panel: &'a Panel<'_>, payload: u64) -> Option<Self> {
         let ranking = panel.ranking(payload);
         let (first, value) = *ranking.first()?;
@@ -87,7 +87,7 @@ impl<'a> Fastest<'a> {
     }
 }
 
-/// That the medians say something else than a ratio by round, for the end of a sentence.
+/// End of a sentence if the medians disagree with the ratio by round.
 pub fn differing(by_medians: Option<f64>) -> String {
     by_medians.map_or_else(String::new, |ratio| {
         let ratio = Digits::Significant(3).write(ratio);
@@ -96,7 +96,7 @@ pub fn differing(by_medians: Option<f64>) -> String {
 }
 
 impl Value {
-    /// How a ratio says that something is of this `word`: one without an interval does not say what other rounds will be.
+    /// Says that something is `word`, or only was: a ratio without an interval says nothing about other rounds.
     pub fn claim(self, word: &str) -> String {
         match self.seen() {
             Seen::Unknown => format!("was {word}"),
@@ -109,14 +109,14 @@ impl Value {
 const OF_PAIRS: &str =
     ". This compares one figure without a margin; ab.json and the report have the verdicts on all figures.";
 
-/// The last line of a table: its fastest and the distance to the next, at the first payload and at the last that two lines
-/// have. Of several loads it is of the lowest; what was measured as the floor only is not among them.
+/// Last line of a table: the fastest and its distance to the next, at the first payload and at the last that two lines
+/// have. With several loads, at the lowest; without transports that were added only as the floor.
 pub fn line(
     side: &MeasuredSide<'_>,
     is_of: impl Fn(&SubExperiment) -> bool,
     figure: impl Fn(OfferedLoad) -> Figure,
 ) -> Option<Block> {
-    // Of what was measured at rest, if anything was.
+    // Only sub-experiments without a background load, if there are any.
     let is_all_loaded = side.manifest.plan.sub_experiments.iter().all(|sub| !sub.background.is_none());
     let has = |row: &Row| {
         let figure = figure(side.metrics.load(*row));
@@ -222,8 +222,8 @@ mod tests {
         assert!(!said(&manifest(6, &[("uds", 1000.0), ("tcp", 3000.0)])).contains("--rounds"));
     }
 
-    /// The floor is what others are measured against. Asked for with one other, it is what that is compared with; in an `ab` it
-    /// is a side as the other.
+    /// The floor is not ranked, because others are measured against it. If it was requested with only one other, it is
+    /// ranked; so is a side of an `ab`.
     #[test]
     fn the_floor_is_not_the_fastest() {
         let said = |manifest: &Manifest| fixture::text(&screen(manifest, false));
@@ -242,14 +242,14 @@ mod tests {
         assert!(text.contains("b: shm/one is fastest") && !text.contains("Floor aside"), "{text}");
     }
 
-    /// Rounds wander by more than what the sides differ by; only their ratios tell.
+    /// Rounds vary by more than the sides differ; only their ratios show the difference.
     #[test]
     fn what_is_ahead_round_by_round_is_the_fastest() {
         let mut wander = manifest(0, &[("uds", 0.0), ("tcp", 0.0)]);
         wander.plan.rounds = 10;
         let common = [5000.0, 5500.0, 5010.0, 5600.0, 5020.0, 5700.0, 5030.0, 5800.0, 5040.0, 5900.0];
         for (round, median) in (1..).zip(common) {
-            // In one round tcp is far behind, so that its median over rounds is the greater.
+            // In one round tcp is far behind, so that its median over rounds is larger.
             let share = if round == 9 { 1.2 } else { 0.98 };
             result(&mut wander, "uds", round, &[(1024, median)]);
             result(&mut wander, "tcp", round, &[(1024, median * share)]);
@@ -271,7 +271,7 @@ mod tests {
         );
     }
 
-    /// Rounds that fall into two groups: the ratio by round is another than the quotient of the medians beside it.
+    /// Rounds fall into two groups: the ratio by round differs from the quotient of the medians.
     #[test]
     fn where_rounds_and_medians_differ_both_are_named() {
         let mut manifest = manifest(0, &[("uds", 0.0), ("pipe", 0.0)]);
@@ -289,7 +289,8 @@ mod tests {
         assert!(said.contains(sentence), "{said}");
     }
 
-    /// Both sides on one CPU: what polls there is marked, ranked by nobody, and the note has the cause; what blocks is ranked.
+    /// Both sides on one CPU: transports that poll are marked and not ranked, and a note has the cause; those that
+    /// block are ranked.
     #[test]
     fn what_polls_on_a_shared_cpu_is_marked_and_not_ranked() {
         let mut shared = manifest(6, &[("uds", 1000.0), ("tcp", 3000.0), ("mq", 4000.0)]);

@@ -1,4 +1,4 @@
-//! Every figure by its address, over all rounds, for programs.
+//! Every figure with its address, over all rounds, for use by programs.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Table};
 use tripmeter_analysis::derived::{self, by_round, over_core_to_core};
@@ -74,7 +74,7 @@ impl FigureLine {
     }
 }
 
-/// Latencies that are compared with the core-to-core latency, and how many ways of a cache line each has.
+/// Latencies that are compared with the core-to-core latency, and the number of times that it is subtracted from each.
 const HANDED_OVER: [(Figure, &str, f64); 6] = [
     (Figure::RttHalf, "rtt_half_over_core_to_core_ns", 1.0),
     (Figure::OneWay, "one_way_over_core_to_core_ns", 1.0),
@@ -96,7 +96,7 @@ fn derived(metrics: &MetricTable, row: Row) -> Vec<FigureLine> {
         let rounds = derived::loss(metrics, row, stream);
         lines.push(value_of(stream, Figure::LossShare, rounds.len(), loss(&rounds)));
     }
-    // A loss is put together over rounds as counts are; what it leaves of 1 says nothing more.
+    // Losses are added over rounds, as counts are; the delivered share is the rest, so it is omitted.
     let others = Figure::ALL.iter().filter(|one| !matches!(one, Figure::LossShare | Figure::DeliveredShare));
     for figure in others.filter(|figure| figure.is_derived()) {
         for stream in derived::streams(metrics, row, *figure) {
@@ -114,7 +114,7 @@ fn derived(metrics: &MetricTable, row: Row) -> Vec<FigureLine> {
     lines
 }
 
-/// The share itself, as other values of the column are no shares.
+/// Loss as a plain number, because the other values of the column are not shares.
 fn loss(rounds: &[Proportion]) -> Cell {
     match Cell::lost(rounds) {
         Cell::Share { events, of, interval } => {

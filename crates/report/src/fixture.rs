@@ -148,10 +148,10 @@ fn cell(payload_bytes: u64, median: f64) -> PayloadResult {
     }
 }
 
-/// One sub-experiment of publications of 1 kB on four topics.
+/// Manifest with one sub-experiment: messages of 1 kB on four topics.
 pub fn published(transport: &str, rates_hz: &[f64]) -> Manifest {
     let mut manifest = manifest();
-    // On one CPU for all threads of a side they would be marked.
+    // With all threads of a side on one CPU, they would be marked.
     (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
     let plan = add(&mut manifest, "uds_channel", transport, &[1024]);
     plan.pattern = Pattern::Publish;
@@ -174,7 +174,7 @@ pub fn published(transport: &str, rates_hz: &[f64]) -> Manifest {
 /// Adds a sub-experiment of calls of 1 kB.
 pub fn add_calls(manifest: &mut Manifest, name: &str, transport: &str, mode: Mode, clients: u32) {
     let load = if mode == Mode::Bench { OfferedLoad::Closed } else { OfferedLoad::Rate { hz: 1000.0 } };
-    // On one CPU for all threads of a side they would be marked.
+    // With all threads of a side on one CPU, they would be marked.
     (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
     let plan = add(manifest, name, transport, &[1024]);
     plan.pattern = Pattern::Call;
@@ -212,7 +212,7 @@ pub fn add_logger(manifest: &mut Manifest, name: &str, transport: &str, payloads
     }
 }
 
-/// Makes a trial one of two topics at 400 Hz each, with response and service times of these kinds.
+/// Turns a trial into one of two topics at 400 Hz each, with these response and service times.
 pub fn play(trial: &mut Trial, counts: &Counts, times: [Figure; 2], are_calls: bool) {
     trial.load = OfferedLoad::Recorded;
     for (name, mean_bytes) in [("/imu", 324.0), ("/switch", 16.0)] {
@@ -257,24 +257,24 @@ pub fn played() -> Manifest {
     manifest
 }
 
-/// A trial of so many messages, all of which came.
+/// Trial of `messages` messages, all of which arrived.
 pub fn trial(load: OfferedLoad, messages: u64) -> Trial {
     let mut trial = Trial::new(load);
     trial.put_counts(&Stream::all(), &Counts { sent: messages, received: messages, ..Counts::default() }, false);
     trial
 }
 
-/// The only trial of the first payload of a sub-experiment that was measured.
+/// Only trial of the first measured payload of a sub-experiment.
 pub fn trial_of(manifest: &mut Manifest, sub_experiment: usize) -> &mut Trial {
     &mut manifest.sub_experiments[sub_experiment].cells[0].trials[0]
 }
 
-/// Puts figures of one value of all messages.
+/// Sets figures that have one value for all messages.
 pub fn put(trial: &mut Trial, figures: &[(Figure, f64)]) {
     figures.iter().for_each(|(figure, value)| trial.put(&Stream::all(), *figure, *value));
 }
 
-/// Puts a latency of so many samples whose figures follow from its median in nanoseconds.
+/// Sets a latency with this number of samples, whose figures follow from its median in nanoseconds.
 pub fn put_times(trial: &mut Trial, stream: &Stream, figure: Figure, (samples, median): (u64, f64)) {
     trial.put_statistic(stream, figure, Statistic::N, samples as f64, None);
     for (statistic, factor) in [
@@ -300,7 +300,7 @@ pub fn put_within(trial: &mut Trial, figure: Figure, intervals: &[(Statistic, f6
     }
 }
 
-/// Puts the cost of both processes.
+/// Sets the cost of both processes.
 pub fn put_costs(trial: &mut Trial) {
     for (process, cpu_time_ns, peak_memory_bytes) in
         [(Process::Leader, 31_000_000, 12_345_678), (Process::Follower, 12_000_000, 9_000_000)]
@@ -320,7 +320,7 @@ pub fn put_costs(trial: &mut Trial) {
     }
 }
 
-/// Takes the cost of the followers away.
+/// Removes the cost of the followers.
 pub fn remove_followers_cost(trial: &mut Trial) {
     let nothing = Used::default();
     nothing.figures().for_each(|(figure, _)| trial.remove(&Stream::process(Process::Follower), figure));
@@ -345,12 +345,12 @@ pub fn rows_of(text: &str, transport: &str) -> Vec<String> {
     squeezed(text).into_iter().filter(|line| line.starts_with(transport)).collect()
 }
 
-/// The table of everything as [`text()`] has it.
+/// Page of all figures, as [`text()`].
 pub fn all(manifest: &Manifest) -> String {
     text(&crate::all::all(manifest))
 }
 
-/// A document as it is printed, but that notes and paragraphs are not wrapped.
+/// Document as printed, except that notes and paragraphs are not wrapped.
 pub fn text(document: &Document) -> String {
     Text { has_intervals: true, has_help: true, is_coloured: false, is_unwrapped: true }.render(document)
 }

@@ -1,4 +1,4 @@
-//! Hosts that one command was run on: each figure over all hosts or pairs, as heat maps and tables.
+//! Results of one command on several hosts: each figure over all hosts or pairs, as heat maps and tables.
 
 mod maps;
 
@@ -16,28 +16,28 @@ use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::Stream;
 use tripmeter_stats::median;
 
-/// Columns of a line.
+/// Maximum width of a line.
 const COLUMNS: u16 = 80;
-/// Most matrices on the screen.
+/// Maximum number of matrices on the screen.
 const MOST_ON_SCREEN: usize = 3;
-/// Hosts side by side on the screen.
+/// Maximum number of hosts side by side on the screen.
 const HOSTS_IN_A_LINE: usize = 8;
 
 /// A figure of one host or pair.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FleetFigure {
-    /// The name of the host that ran the command.
+    /// Name of the host that ran the command.
     pub from: String,
-    /// The name of the host of the follower.
+    /// Name of the host of the follower.
     pub to: Option<String>,
-    /// The transport, as it is named in commands.
+    /// Transport, as named in commands.
     pub transport: String,
-    /// Where it is in the results.
+    /// Address in the results.
     #[serde(flatten)]
     pub address: FigureAddress,
-    /// In the unit of the figure.
+    /// Value, in the unit of the figure.
     pub value: f64,
-    /// Both ends of the interval over rounds, where there are enough for one.
+    /// Both ends of the interval over rounds, if there are enough for one.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -62,15 +62,14 @@ pub fn fleet_figures(job: &FleetJob, manifest: &Manifest, selection: &Selection)
 /// Results of a fleet.
 #[derive(Clone, Debug)]
 pub struct FleetResults<'a> {
-    /// Hosts and jobs.
     pub fleet: &'a Fleet,
-    /// The figures of all results.
+    /// Figures of all results.
     pub figures: &'a [FleetFigure],
-    /// Names of the jobs that have a page, which must have been made here.
+    /// Names of the jobs that have a page; the pages must have been written already.
     pub pages: BTreeSet<String>,
 }
 
-/// The screen: figures over all hosts or pairs, and the first matrices.
+/// Screen of figures over all hosts or pairs, and the first matrices.
 pub fn fleet(results: &FleetResults<'_>) -> Document {
     let view = FleetView::new(results);
     let mut blocks = vec![Block::Text(view.answer())];
@@ -91,7 +90,7 @@ pub fn fleet(results: &FleetResults<'_>) -> Document {
     Document { blocks }
 }
 
-/// The page: the same with a heat map of every figure.
+/// HTML page: the screen, and a heat map of every figure.
 pub fn fleet_page(results: &FleetResults<'_>) -> Document {
     let view = FleetView::new(results);
     let heading = |id, text: &str| Block::Heading(Heading { id, text: text.to_owned() });
@@ -123,14 +122,14 @@ impl OverAll<'_> {
         self.all.iter().map(|one| one.value)
     }
 
-    /// The best and the worst, by what is better of the figure.
+    /// Best and worst result, by the better direction of the figure.
     fn ends(&self) -> Option<[&FleetFigure; 2]> {
         let least = self.all.iter().min_by(|a, b| a.value.total_cmp(&b.value))?;
         let most = self.all.iter().max_by(|a, b| a.value.total_cmp(&b.value))?;
         Some(if self.address.figure.better() == Better::Higher { [most, least] } else { [least, most] })
     }
 
-    /// A value as it is written, without its unit.
+    /// Value without its unit.
     fn written(&self, value: f64) -> String {
         Digits::Significant(3).write(value * unit(self.address.figure).0)
     }
@@ -143,7 +142,7 @@ impl OverAll<'_> {
 
 struct FleetView<'a> {
     fleet: &'a Fleet,
-    /// In the order in which they were found.
+    /// Values of each figure over all hosts, in order of first appearance.
     overs: Vec<OverAll<'a>>,
 }
 
@@ -156,7 +155,7 @@ impl<'a> FleetView<'a> {
                 None => overs.push(OverAll { address: &one.address, all: vec![one], median: f64::NAN }),
             }
         }
-        // A loss that is nowhere needs no table.
+        // A loss that is 0 everywhere needs no table.
         overs.retain(|over| over.address.figure != Figure::LossShare || over.values().any(|share| share > 0.0));
         for over in &mut overs {
             over.median = median(&over.values().collect::<Vec<_>>()).unwrap_or(f64::NAN);
@@ -167,7 +166,7 @@ impl<'a> FleetView<'a> {
         Self { fleet: results.fleet, overs }
     }
 
-    /// The transport, or the sub-experiment if several are of one.
+    /// Transport, or the sub-experiment if several have the same transport.
     fn label(&self, over: &OverAll<'_>) -> String {
         let transport = |over: &OverAll<'_>| over.all[0].transport.clone();
         let (own, sub) = (transport(over), &over.address.sub_experiment);
@@ -248,14 +247,14 @@ impl<'a> FleetView<'a> {
         (!rows.is_empty()).then(|| Table::new(String::new(), columns, rows).within(COLUMNS))
     }
 
-    /// A matrix with its title.
+    /// Matrix of a figure below its title.
     fn matrix(&self, over: &OverAll<'_>) -> impl Iterator<Item = Block> {
         let (_, unit) = unit(over.address.figure);
         let title = format!("{} in {unit}, leaders down, followers across", self.title(over));
         [Block::Text(title)].into_iter().chain(self.tables(over).into_iter().map(Block::Table))
     }
 
-    /// A matrix as tables of so many columns: leaders are rows, followers columns.
+    /// Matrix as tables of at most [`HOSTS_IN_A_LINE`] columns: leaders are rows, followers columns.
     fn tables(&self, over: &OverAll<'_>) -> Vec<Table> {
         let hosts: Vec<&str> = self.fleet.hosts.iter().map(|host| host.name.as_str()).collect();
         let is_follower = |name: &&str| self.fleet.jobs.iter().any(|job| job.to.as_deref() == Some(*name));
@@ -284,7 +283,7 @@ impl<'a> FleetView<'a> {
         if is_planned { Cell::Missing(Missing::NotMeasured) } else { Cell::NOTHING }
     }
 
-    /// The median over the results that each host has a part in.
+    /// Median over the results of each host, as leader or follower.
     fn by_host(&self) -> Option<Table> {
         let firsts: Vec<_> = self.firsts();
         let of = |over: &OverAll<'_>, host: &str| {
@@ -293,7 +292,7 @@ impl<'a> FleetView<'a> {
         };
         let column = |(place, over): (usize, &&OverAll<'_>)| {
             let address = &over.address;
-            // A column is narrower than `process=follower`, and is to break between words.
+            // The column is narrower than `process=follower`, so allow a break between the words.
             let figure = figure_name(address).replace('=', " ");
             let title = format!("{}\n{}\n{figure}", self.label(over), address.place());
             over.column(&format!("figure_{}", place + 1), &title)
@@ -312,7 +311,7 @@ impl<'a> FleetView<'a> {
         (!firsts.is_empty()).then(|| Table::new(title, columns, rows).within(COLUMNS))
     }
 
-    /// Every result with the link to its page, if it has one.
+    /// Every result, with the link to its page if it has one.
     fn jobs(&self, pages: &BTreeSet<String>) -> Table {
         let columns = vec![
             Column::words("name", self.noun(), ""),
@@ -338,7 +337,7 @@ impl<'a> FleetView<'a> {
         Table::new(String::new(), columns, self.fleet.jobs.iter().map(row).collect())
     }
 
-    /// Failed jobs and why; one line for jobs that failed for one reason.
+    /// Failed jobs and why; jobs that failed for the same reason share a line.
     fn notes(&self) -> Option<Block> {
         let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
         for job in self.fleet.jobs.iter() {
@@ -357,7 +356,7 @@ impl<'a> FleetView<'a> {
     }
 }
 
-/// `rtt_half p50`, before it the stream if it is not of all messages.
+/// Name like `rtt_half p50`; a stream other than all messages comes first.
 fn figure_name(address: &FigureAddress) -> String {
     let figure = crate::values::name(address.figure);
     let name = match address.statistic {
@@ -367,7 +366,7 @@ fn figure_name(address: &FigureAddress) -> String {
     if address.stream == Stream::all() { name } else { format!("{} {name}", address.stream) }
 }
 
-/// The host or pair of a figure.
+/// Host or pair of a figure.
 fn name(one: &FleetFigure) -> String {
     match &one.to {
         Some(to) => format!("{}--{to}", one.from),
@@ -375,12 +374,12 @@ fn name(one: &FleetFigure) -> String {
     }
 }
 
-/// The best and the worst of all.
+/// Sentence on the best and the worst result.
 fn reading(over: &OverAll<'_>) -> String {
     let Some([best, worst]) = over.ends() else { return String::new() };
     let (_, unit) = unit(over.address.figure);
     let (ratio, median) = (worst.value / over.median, over.written(over.median));
-    // To a median of 0 there is none.
+    // There is no ratio to a median of 0.
     let median = match ratio.is_finite() {
         true => format!("×{} of the median, {median}", Digits::Significant(3).write(ratio)),
         false => format!("the median {median}"),

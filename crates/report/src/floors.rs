@@ -1,4 +1,4 @@
-//! The sub-experiments that others are compared with.
+//! Sub-experiments that others are compared with.
 
 use crate::FLOOR;
 use crate::measured::MeasuredSide;
@@ -8,14 +8,14 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::SubExperiment;
 
-/// Floors, in groups of those that count for the same lines; looked up once per line, of thousands.
+/// Floors, grouped by the lines that they apply to, because each of thousands of lines looks one up.
 pub struct Floors {
     groups: Vec<Vec<u32>>,
     is_alike: fn(&SubExperiment, &SubExperiment) -> bool,
 }
 
 impl Floors {
-    /// The floors among `subs`, for lines that are alike.
+    /// Collects the floors among `subs`; `is_alike` decides which lines they apply to.
     pub fn from_subs(subs: &[Merged<'_>], is_alike: fn(&SubExperiment, &SubExperiment) -> bool) -> Self {
         let mut groups: Vec<Vec<u32>> = Vec::new();
         for (index, sub) in (0..).zip(subs).filter(|(_, sub)| is_floor(sub)) {
@@ -25,21 +25,21 @@ impl Floors {
                 None => groups.push(vec![index]),
             }
         }
-        // Default settings are preferred, and what was planned first.
+        // Prefer default settings, then the order of the plan.
         for group in &mut groups {
             group.sort_by_key(|index| subs[*index as usize].planned.transport.given.len());
         }
         Self { groups, is_alike }
     }
 
-    /// The one for a line of `own`, of those that it can be compared with.
+    /// Floor for a line of `own`, among those that it `can` be compared with.
     pub fn find(&self, subs: &[Merged<'_>], own: &SubExperiment, can: impl Fn(u32) -> bool) -> Option<u32> {
         let group = self.groups.iter().find(|group| (self.is_alike)(subs[group[0] as usize].planned, own))?;
         group.iter().copied().find(|index| can(*index))
     }
 }
 
-/// True if others may be compared with it: `shm` whose path proof did not fail, and which has figures.
+/// True if it may serve as a floor: `shm` with figures, whose path proof did not fail.
 fn is_floor(sub: &Merged<'_>) -> bool {
     sub.planned.transport.system == FLOOR
         && !sub.planned.workload.is_fan_out()
@@ -48,13 +48,13 @@ fn is_floor(sub: &Merged<'_>) -> bool {
         && sub.results.iter().any(|result| !result.cells.is_empty())
 }
 
-/// The latency that stands for all messages of a row.
+/// Latency that represents all messages of a row.
 pub fn headline(side: &MeasuredSide<'_>, row: Row) -> Option<Figure> {
     let has = |figure: &&Figure| side.metrics.get(row, &Stream::all(), **figure, Statistic::P50).is_some();
     Figure::HEADLINES.iter().find(has).copied()
 }
 
-/// The row of what was measured under a load, without the load.
+/// Row of the same measurement without the background load.
 pub fn at_rest(side: &MeasuredSide<'_>, row: Row) -> Option<Row> {
     let sub = &side.subs[row.sub as usize];
     let own = Some(sub.planned).filter(|own| !own.background.is_none() && sub.disqualified().is_none())?;

@@ -1,4 +1,4 @@
-//! Notes on measuring between hosts.
+//! Notes on measurements between hosts.
 
 use crate::document::{Note, Severity};
 use crate::number::significant;
@@ -8,10 +8,10 @@ use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::SubExperiment;
 
-/// The kinds of these notes.
+/// Kinds of these notes.
 pub const KINDS: [&str; 4] = ["hosts", "clocks too far apart", "network", "two clocks"];
 
-/// With which hosts, how far their clocks may be apart, and which latencies are left out for that.
+/// Notes on the hosts, the error of their clocks, and the latencies that are left out because of it.
 pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
     let hosts = &manifest.environment.hosts;
     let Some(first) = hosts.first() else { return Vec::new() };

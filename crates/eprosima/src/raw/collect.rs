@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tripmeter_model::file::FileError;
 
-/// Maximum number of samples held, 8 bytes each: twice what an experiment may have of a payload.
+/// Maximum number of samples held, 8 bytes each: twice the maximum of one payload in an experiment.
 const MOST_SAMPLES: usize = if cfg!(test) { 1 << 20 } else { 200_000_000 };
 const TOO_MANY: &str = "is beyond the most samples that are held at a time (200000000)";
 
@@ -52,7 +52,7 @@ impl From<FileError> for Stopped {
 }
 
 impl Stop {
-    /// Converts to an error of a file, in which `lines` lines precede the range.
+    /// Adds the file to the error; `lines` lines of it precede the range.
     pub fn at(self, file: &Path, lines: u64) -> Stopped {
         Stopped::Wrong(match self {
             Stop::Scattered => return Stopped::Scattered,
@@ -99,7 +99,7 @@ pub struct Collector<'a, T, F> {
     open_ended: bool,
     most: usize,
     head: Option<PayloadSamples>,
-    /// The last entry is the one that grows.
+    /// Unfinished payloads; new rows belong to the last one.
     open: Vec<PayloadSamples>,
     /// Index in `open` by payload key.
     places: HashMap<u64, usize>,
@@ -191,7 +191,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
         Ok(())
     }
 
-    /// True if a truncated line counts: by its own payload, or else by that of the row before.
+    /// True if the payload of a truncated line counts. If it is cut off too, the payload of the row before decides.
     fn counts_of_cut(&self, layout: &RowLayout, line: &[u8]) -> bool {
         let own = row::payload_of_cut(layout, line);
         own.as_ref().or(self.open.last().map(|held| &held.bytes)).is_none_or(self.counts)
@@ -218,7 +218,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
         Ok(())
     }
 
-    /// Prepares for a row of that payload.
+    /// Prepares for a row with the payload `text`.
     fn change(&mut self, text: &str) -> Result<(), Stop> {
         if self.open.last().is_some_and(|held| held.text == text) {
             return Ok(());

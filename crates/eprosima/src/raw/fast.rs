@@ -24,16 +24,16 @@ pub struct RowShape {
     end_length: usize,
 }
 
-/// Format of a number of at most eight characters. Masks apply to the eight bytes that end with it.
+/// Format of a number of at most eight characters. Masks apply to the eight bytes that end with the number.
 struct NumberMask {
     length: usize,
     /// Offset of those eight bytes in the row.
     at: usize,
     /// Bytes of the number.
     mask: u64,
-    /// Characters `0` and the point.
+    /// Expected characters: `0` for each digit, and the point.
     form: u64,
-    /// Added to a byte less its `form`, makes 16 or more if the byte is not a digit, or not the point.
+    /// Added to the bytes after XOR with `form`; 16 or more marks a byte that is not a digit, or not the point.
     slack: u64,
     /// Digits before the point.
     before_point: u64,
@@ -59,8 +59,8 @@ impl RowShape {
         Some(Self { begin, before, end: line_break[0], end_length: line_break.len() })
     }
 
-    /// Appends the latencies of the rows at the beginning of `text` that have this shape. Returns their bytes and
-    /// number.
+    /// Appends the latencies of the rows at the beginning of `text` that have this shape. Returns how many bytes and
+    /// rows were read.
     pub fn rows(&self, text: &[u8], latencies_us: &mut Vec<f64>) -> (usize, u64) {
         let before = latencies_us.len();
         let (mut at, mut number) = (0, None);
@@ -71,7 +71,7 @@ impl RowShape {
             }
             let Some((latency_us, next)) = self.row(text, at) else { break };
             latencies_us.push(latency_us);
-            // A single number that is longer or shorter keeps the expected format.
+            // One row with a longer or shorter number does not change the expected format.
             if at == from {
                 number = self.number(&text[at..next]);
             }
@@ -82,7 +82,7 @@ impl RowShape {
 
     /// Appends the latencies of consecutive rows from `at` on with this number format. Returns the offset of the first
     /// row not read.
-    // A function of its own has enough registers.
+    // Not inlined: as a separate function, the loop has enough registers.
     #[inline(never)]
     fn rows_alike(&self, text: &[u8], mut at: usize, number: &NumberMask, latencies_us: &mut Vec<f64>) -> usize {
         while let Some(row) = text.get(at..).and_then(<[u8]>::first_chunk)
@@ -284,7 +284,7 @@ mod tests {
             "1x345678.9",
         ] {
             assert!(latencies_us(&[wrong]).is_empty(), "{wrong}");
-            // Also after rows of that length, which set the expected format.
+            // Tested also after rows of the same length, which set the expected format.
             let plain = format!("{:.*}", wrong.len().clamp(3, 15) - 2, 1.5);
             assert_eq!(latencies_us(&[&plain, &plain, wrong]), [1.5; 2], "{wrong}");
         }

@@ -1,4 +1,4 @@
-//! Which rows of results answer a question: messages published at an even rate on one topic.
+//! Rows that answer a question: messages published at an even rate on one topic.
 
 use super::wish::Wish;
 use crate::document::{Note, Severity};
@@ -12,22 +12,22 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 
-/// The latency that is ranked: since messages were due.
+/// Latency that is ranked: from the time at which a message was due.
 pub const LATENCY: Figure = Figure::Response;
-/// Rate and payload of a proposed command where neither the question nor the results have one.
+/// Rate and payload of a proposed command if neither the question nor the results have one.
 const USUAL_RATE_HZ: f64 = 1000.0;
 const USUAL_BYTES: u64 = 1024;
 /// Most transports that a proposed command names; without names it takes all.
 const MOST_NAMED: usize = 6;
 
-/// The rows that answer the question: one payload, one rate, one number of subscribers. Empty if nothing was measured.
+/// Rows that answer the question: one payload, one rate, one number of subscribers. Empty if nothing was measured.
 ///
 /// # Errors
-/// If there are none, with what there is and the command that measures them; or if there are several workloads.
+/// If no row does, with the workloads measured and the command for the missing one; or if there are several workloads.
 pub fn rows(side: &MeasuredSide<'_>, wish: &Wish) -> Result<Vec<Row>, String> {
     let is_publishing = |sub: &SubExperiment| sub.workload.is_publication() && !sub.workload.is_recorded();
     if side.metrics.all_rows().next().is_none() && side.subs.iter().any(|sub| is_publishing(sub.planned)) {
-        // All of it failed; notes say why.
+        // Every measurement failed; notes say why.
         return Ok(Vec::new());
     }
     let published: Vec<Row> = side.metrics.all_rows().filter(|row| other_workload(side, *row).is_none()).collect();
@@ -56,7 +56,7 @@ pub fn rows(side: &MeasuredSide<'_>, wish: &Wish) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// A note for each kind of workload that answers another question, and on what is among the rows as the floor only.
+/// Notes on workloads that answer another question, and on transports that were measured only as the floor.
 pub fn notes(side: &MeasuredSide<'_>, rows: &[Row]) -> Vec<Note> {
     let note = |names: Vec<String>, why: &str| {
         let text = format!("not ranked: {}: {why}", names.join(", "));
@@ -81,7 +81,7 @@ fn planned<'a>(side: &'a MeasuredSide<'_>, row: Row) -> &'a SubExperiment {
     side.subs[row.sub as usize].planned
 }
 
-/// Workload in the place of messages published at a rate on one topic; `None` if it is just that.
+/// Reason why a row answers another question, e.g. `4 topics`; `None` if it shows messages at a rate on one topic.
 fn other_workload(side: &MeasuredSide<'_>, row: Row) -> Option<String> {
     let planned = planned(side, row);
     let topology = planned.workload.topology;
@@ -95,7 +95,7 @@ fn other_workload(side: &MeasuredSide<'_>, row: Row) -> Option<String> {
     })
 }
 
-/// Other workloads, with the sub-experiments of each; without those that are there as the floor only.
+/// Other workloads, each with its sub-experiments; those added only as the floor are left out.
 fn others(side: &MeasuredSide<'_>) -> Vec<(String, Vec<String>)> {
     let mut kinds: Vec<(String, Vec<String>)> = Vec::new();
     for row in side.metrics.all_rows().filter(|row| !planned(side, *row).added_as_floor) {
@@ -109,7 +109,7 @@ fn others(side: &MeasuredSide<'_>) -> Vec<(String, Vec<String>)> {
     kinds
 }
 
-/// That nothing answers, what there is, and the command that measures what is missing.
+/// Error: nothing answers; the workloads measured, and the command that measures what is missing.
 fn nothing(side: &MeasuredSide<'_>, wish: &Wish, published: &[Row]) -> String {
     let command = command(side, wish, published);
     if published.is_empty() {
@@ -140,10 +140,10 @@ fn nothing(side: &MeasuredSide<'_>, wish: &Wish, published: &[Row]) -> String {
     format!("{} was not measured; the results have {}; {command} measures it", asked.join(" "), there.join(", "))
 }
 
-/// Command for what is asked, else for what was measured, of the same transports.
+/// Command that measures the requested workload, or else the measured one, with the same transports.
 fn command(side: &MeasuredSide<'_>, wish: &Wish, published: &[Row]) -> String {
     let first = published.first().copied().or_else(|| side.metrics.all_rows().next());
-    // The rows of several sizes have the largest.
+    // Rows with several sizes are skipped, because their payload is only the largest.
     let measured_bytes = first.filter(|row| !side.metrics.has_several_sizes(*row)).map(|row| row.payload_bytes);
     let payload = wish.payload_bytes.or(measured_bytes).unwrap_or(USUAL_BYTES);
     let measured_hz = first.filter(|_| !published.is_empty()).and_then(|row| side.metrics.load(row).hz());

@@ -1,4 +1,4 @@
-//! A transport against the limits: met, failed, or not to be told.
+//! A transport against the limits: met, failed or unclear.
 
 use super::wish::Wish;
 use crate::curves::Curve;
@@ -20,18 +20,17 @@ use tripmeter_stats::rounds::ALPHA;
 use tripmeter_stats::shift::fewest_pairs;
 
 pub struct JudgedTransport<'a> {
-    /// Its line.
     pub curve: &'a Curve<'a>,
-    /// Its figures.
+    /// Row of its figures.
     pub row: Row,
-    /// The latency that is ranked.
+    /// Latency that is ranked.
     pub value: Value,
     pub lost: Option<Vec<Proportion>>,
-    /// Publisher and subscribers.
+    /// CPU time of the publisher and of the subscribers, by round.
     pub cpu: [Vec<f64>; 2],
-    /// Why it fails: value against limit.
+    /// Reasons for failing, each with value and limit.
     pub fails: Vec<String>,
-    /// Limits that may be met or not: within the interval of their figure, or of too few messages.
+    /// Limits that may be met or not: inside the interval of their figure, or with too few messages.
     pub doubts: Vec<String>,
 }
 
@@ -42,12 +41,12 @@ pub enum Standing {
     /// A limit may be met or not.
     Unclear,
     Failed,
-    /// Its figures are of the scheduler, as it polled on a CPU that it shared.
+    /// It polled on a shared CPU, so its figures are those of the scheduler.
     NotRanked,
 }
 
 impl Standing {
-    /// In the table.
+    /// Name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Standing::Met => "met",
@@ -58,7 +57,7 @@ impl Standing {
     }
 }
 
-/// A figure against its most: without an interval the value decides.
+/// Judges a figure against its maximum; without an interval the value decides.
 fn standing(value: f64, interval: Option<Interval>, most: f64) -> Standing {
     match interval {
         Some(Interval { high, .. }) if high <= most => Standing::Met,
@@ -72,13 +71,13 @@ fn has_intervals(rounds: usize) -> bool {
     rounds as u64 >= fewest_pairs(ALPHA)
 }
 
-/// Without the interval within the only round, which says nothing of other rounds.
+/// Value without the interval within the only round, which says nothing about other rounds.
 fn over_rounds(value: Value) -> Value {
     Value { interval: value.interval.filter(|_| has_intervals(value.rounds)), ..value }
 }
 
 impl<'a> JudgedTransport<'a> {
-    /// The transport of a line, judged; `None` if it is the floor only or nothing arrived.
+    /// Judges the transport of a curve; `None` if it is only the floor or nothing arrived.
     pub fn new(side: &MeasuredSide<'_>, curve: &'a Curve<'a>, payload: u64, wish: &Wish) -> Option<Self> {
         if curve.merged().planned.added_as_floor {
             return None;
@@ -106,13 +105,13 @@ impl<'a> JudgedTransport<'a> {
         }
     }
 
-    /// Messages of the round that has the fewest.
+    /// Messages in the round that has the fewest.
     fn fewest_messages(&self, payload: u64) -> f64 {
         let rounds = self.curve.rounds(payload, Statistic::N);
         rounds.map_or(0.0, |rounds| rounds.values.iter().copied().fold(f64::INFINITY, f64::min))
     }
 
-    /// Line about the payload if its time cap ended it.
+    /// Note if the time cap ended the payload early.
     pub fn capped(&self) -> Option<String> {
         let why = self.shortfall(PayloadResult::is_capped)?;
         Some(format!("{}: fewer samples than planned: {why}", self.curve.label))
@@ -125,7 +124,7 @@ impl<'a> JudgedTransport<'a> {
         meant.find_map(|cell| cell.shortfall(sub.planned))
     }
 
-    /// The CPU time of all processes, over rounds.
+    /// CPU time of all processes, over rounds.
     fn cpu_of_all(&self) -> Option<Value> {
         let [publisher, subscribers] = &self.cpu;
         let both: Vec<f64> = publisher.iter().zip(subscribers).map(|(one, other)| one + other).collect();
@@ -143,7 +142,7 @@ impl<'a> JudgedTransport<'a> {
     fn judge_latency(&mut self, payload: u64, wish: &Wish) {
         let Some(limit) = wish.max_latency_ns else { return };
         let statistic = wish.by;
-        // The largest of all rounds is what was seen, whatever their median is; but for two clocks.
+        // The maximum is the largest of all rounds, not their median; two clocks add an error.
         let largest = self.curve.rounds(payload, statistic).filter(|_| statistic == Statistic::Max);
         let largest = largest.map(|rounds| {
             let seen = rounds.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -156,7 +155,7 @@ impl<'a> JudgedTransport<'a> {
         let few = needed.map_or_else(String::new, |needed| format!("; it needs {needed} messages per round"));
         let text = || format!("{statistic} {}{ends}, limit {} (--max-latency){few}", time(seen), time(limit));
         let standing = match standing(seen, interval, limit) {
-            // Without an upper bound, it is not known that it is below the limit.
+            // Without an upper bound, it is not known to be below the limit.
             Standing::Met if needed.is_some() => Standing::Unclear,
             other => other,
         };
@@ -181,7 +180,7 @@ impl<'a> JudgedTransport<'a> {
             return self.fails.push("its loss was not counted".to_owned());
         };
         let (lost, most) = (proportion::sum(rounds), wish.max_loss);
-        // That nothing may be lost is met where nothing was.
+        // A limit of 0 is met if nothing was lost, whatever the interval.
         let interval = proportion::interval(rounds).filter(|_| most > 0.0);
         let interval = interval.filter(|_| has_intervals(rounds.len()));
         let share = |share: f64| format!("{} %", percent(share));
@@ -192,7 +191,7 @@ impl<'a> JudgedTransport<'a> {
         self.note(standing(lost.share(), interval, most), text);
     }
 
-    /// Rates that were missed, failed proofs, missing rounds and payloads that were cut off.
+    /// Judges missed rates, failed proofs, missing rounds and payloads that were cut off.
     fn judge_trials(&mut self, side: &MeasuredSide<'_>) {
         if side.metrics.is_rate_missed(self.row) {
             let of = |figure| side.metrics.get(self.row, &Stream::all(), figure, Statistic::Value);

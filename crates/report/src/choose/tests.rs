@@ -22,7 +22,7 @@ fn manifest(systems: &[(&str, f64)]) -> Manifest {
     rounds(8, systems, |place, round| 1.0 + 0.01 * f64::from((round + place) % 3))
 }
 
-/// Rounds of messages at 30 Hz: systems with their medians, each times a factor of its place and round.
+/// Rounds of messages at 30 Hz: systems with their medians, each times `factor(place, round)`.
 fn rounds(rounds: u32, systems: &[(&str, f64)], mut factor: impl FnMut(u32, u32) -> f64) -> Manifest {
     let mut manifest = fixture::manifest();
     manifest.plan.rounds = rounds;
@@ -42,14 +42,14 @@ fn rounds(rounds: u32, systems: &[(&str, f64)], mut factor: impl FnMut(u32, u32)
     manifest
 }
 
-/// The ranks of a choice, in the order of its table; 0 is none.
+/// Ranks of a choice, in the order of its table; 0 means no rank.
 fn ranks(choice: &Choice) -> Vec<usize> {
     let Block::Table(table) = &choice.document.blocks[1] else { panic!() };
     let rank = |cell: &Cell| if let Cell::Text(rank) = cell { rank.parse().unwrap() } else { 0 };
     table.rows.iter().map(|(_, cells)| rank(&cells[0])).collect()
 }
 
-/// Nine systems, of which so many are 4, 7, 10 … times as slow as the others.
+/// Nine systems, `slower` of which are 4, 7, 10 … times as slow as the others.
 fn nine(slower: usize) -> Vec<(&'static str, f64)> {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
     let median = |place: usize| 1e6 * (1 + 3 * (place + slower).saturating_sub(8)) as f64;
@@ -101,7 +101,7 @@ fn what_fails_a_limit_is_named_with_value_and_limit() {
     assert!(text.contains("it missed the rate") && text.contains("mq/one: p99"), "{text}");
 }
 
-/// 1,000 messages per round bound p99, and not p99.9.
+/// 1,000 messages per round bound p99, but not p99.9.
 #[test]
 fn a_limit_is_not_met_by_a_percentile_of_too_few_messages_or_by_what_was_cut_off() {
     let mut measured = manifest(&[("uds", 1e6)]);
@@ -178,7 +178,7 @@ fn results_that_are_no_publishing_are_named_and_not_ranked() {
     let mut topics = manifest(&[("uds", 1e6)]);
     topics.plan.sub_experiments[0].workload.topology.topics = 4;
     assert!(choose(&topics, &WISH).unwrap_err().contains("have 4 topics of 1 sub-experiment"));
-    // Their largest payload is no size to choose for.
+    // The largest payload of a recording is not a size to choose for.
     let mut recorded = fixture::played();
     recorded.sub_experiments[0].cells[0].payload_bytes = 2 << 20;
     recorded.plan.sub_experiments[0].payloads = vec![2 << 20];
@@ -270,7 +270,7 @@ fn of_many_alike_hardly_any_differs_from_the_first_and_what_does_is_found() {
         assert_eq!((ranks.len(), ranks[8] > 1), (9, true), "{ranks:?}");
         wrong += u32::from(ranks[..8].iter().any(|rank| *rank != 1));
     }
-    // Each ratio by itself at 95 % is wrong in a third of all.
+    // Judged one by one at 95 %, ratios would be wrong in a third of the cases.
     assert!(wrong <= 12, "{wrong}");
 }
 
@@ -287,7 +287,7 @@ fn few_that_differ_among_many_need_more_rounds() {
     assert!(!page(&many).contains("too few to rank"), "{many:?}");
 }
 
-/// Rounds of two modes, in which medians over rounds are no guide to the ratio of a round.
+/// Rounds with two modes: the medians over rounds do not predict the ratio by round.
 #[test]
 fn rows_stand_in_the_order_of_the_ratio_that_ranks_them() {
     let measured = rounds(9, &[("a", 1e6), ("b", 1e6), ("c", 1e6)], |place, round| {
@@ -311,7 +311,7 @@ fn rows_stand_in_the_order_of_the_ratio_that_ranks_them() {
     assert!(ranks.is_sorted(), "{ranks:?}");
 }
 
-/// Of too few rounds for an interval, the ratio is that of the columns.
+/// With too few rounds for an interval, the ratio is the quotient of the two columns.
 #[test]
 fn few_rounds_of_two_groups_are_ranked_by_what_the_table_shows() {
     let uds = [1.0, 1.0, 1.0, 1.0, 10.0];

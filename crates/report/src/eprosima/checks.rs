@@ -7,8 +7,8 @@ use crate::verdicts::{JudgedRow, NOT_CHECKED, NOT_MEASURED, distrusted, lacking,
 use tripmeter_eprosima::check::CheckRow;
 use tripmeter_eprosima::verdict::{ExperimentCheck, SubExperimentCheck};
 
-/// A row for each sub-experiment with its worst check, before it every check if `detailed`, and below it what was not
-/// checked and the verdict.
+/// Page with a row for each sub-experiment with its worst check, sub-experiments that were not checked, and the
+/// verdict. If `detailed`, all checks come first.
 pub fn checks(check: &ExperimentCheck, detailed: bool) -> Document {
     let distrusted = check.checked.iter().filter_map(|one| distrusted(&one.name, &one.distrust));
     page(
@@ -57,7 +57,7 @@ fn row(check: &SubExperimentCheck) -> JudgedRow<'_> {
     }
 }
 
-/// Per cent beyond the limit.
+/// Percentage above the limit.
 fn distance(row: &CheckRow) -> Cell {
     match row.percentage_over_requirement() {
         None => Cell::text(NOT_MEASURED),

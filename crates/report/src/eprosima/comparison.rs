@@ -9,46 +9,45 @@ use tripmeter_eprosima::summary::{COLUMNS, Summary};
 /// One sub-experiment that both sides have.
 #[derive(Clone, Debug)]
 pub struct SubExperimentComparison {
-    /// Its name.
     pub name: String,
     /// Every figure of every payload.
     pub compared: Vec<Compared>,
-    /// Why it fails even if all comparisons pass.
+    /// Reason why it fails even if all comparisons pass.
     pub distrust: Option<String>,
 }
 
 /// Two experiments side by side.
 #[derive(Clone, Debug, Default)]
 pub struct ExperimentComparison {
-    /// Sub-experiments of both.
+    /// Sub-experiments that both sides have.
     pub both: Vec<SubExperimentComparison>,
-    /// Names of those that the results lack.
+    /// Names of sub-experiments that the results lack.
     pub missing: Vec<String>,
-    /// Names of those that only the results have.
+    /// Names of sub-experiments that only the results have.
     pub new: Vec<String>,
 }
 
 impl SubExperimentComparison {
-    /// How many of its comparisons came out so.
+    /// Number of comparisons with this outcome.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.compared.iter().filter(|one| one.outcome == outcome).count()
     }
 
-    /// True if it is no worse than the reference.
+    /// True if no figure is worse than the reference.
     pub fn passed(&self) -> bool {
         self.distrust.is_none() && self.count(Outcome::Failed) + self.count(Outcome::Missing) == 0
     }
 }
 
 impl ExperimentComparison {
-    /// True if nothing is worse, and nothing of the reference is missing.
+    /// True if nothing is worse than the reference or missing.
     pub fn passed(&self) -> bool {
         self.missing.is_empty() && self.both.iter().all(SubExperimentComparison::passed)
     }
 }
 
-/// A row for each sub-experiment with the figure that increased most, and the verdict; before it every comparison if
-/// `detailed`.
+/// Page with a row for each sub-experiment, the figure that increased most, and the verdict. If `detailed`, all
+/// comparisons come first.
 pub fn comparison(comparison: &ExperimentComparison, threshold: f64, detailed: bool) -> Document {
     let passed = comparison.both.iter().filter(|one| one.passed()).count();
     let all = comparison.both.len() + comparison.missing.len();
@@ -92,12 +91,12 @@ fn details(comparison: &SubExperimentComparison) -> Table {
     Table::new(comparison.name.clone(), columns, comparison.compared.iter().map(row).collect())
 }
 
-/// Payloads as their file has them.
+/// Column of payloads as written in their file.
 pub(super) fn bytes_column() -> Column {
     Column { unit: "bytes", is_right: true, ..Column::words("payload_bytes", "payload", "") }
 }
 
-/// Figures of summaries, which are in microseconds.
+/// Column of figures of summaries, which are already in microseconds.
 pub(super) fn micros_column(id: &str, title: &str) -> Column {
     Column { divisor: 1.0, ..Column::numbers(id, title, "µs", Digits::Numpy(3), "") }
 }
@@ -138,7 +137,7 @@ fn notes(comparison: &SubExperimentComparison) -> Vec<Note> {
     notes
 }
 
-/// The summaries of two sides, payload by payload.
+/// Summaries of two sides, payload by payload.
 pub fn side_by_side(title: &str, sides: [(&str, &Summary); 2]) -> Table {
     let right = |name: &str| Column { is_right: true, ..Column::words(&name.to_lowercase(), name, "") };
     let figure = |name: &&str| Column { digits: Digits::Numpy(3), ..right(name) };

@@ -1,4 +1,4 @@
-//! Views of what eProsima's scripts make: checks, comparisons and requirements.
+//! Pages for the outputs of eProsima's scripts: checks, comparisons and requirements.
 
 mod checks;
 mod comparison;

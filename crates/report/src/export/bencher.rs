@@ -13,11 +13,14 @@ use tripmeter_model::metric::Stream;
 
 const MOST_NAME: usize = 1000;
 
-/// Metrics of each sub-experiment and payload: `latency` is the median of the first latency that it has and `throughput` the
-/// rate received, as Bencher calls them; others have the names of their figures. Latencies are in nanoseconds. Of six
-/// rounds or more the bounds are the 95 % interval of the median. A percentile of too few samples for an upper bound is left
-/// out, and so is a payload that failed, was interrupted, was not measured or missed its rate, and what polled on a shared
-/// CPU: the second value has a line for each.
+/// Metrics of each sub-experiment and payload, and a line for each payload that is left out.
+///
+/// As Bencher calls them, `latency` is the median of the first latency and `throughput` the received rate. Other
+/// metrics have the names of their figures. Latencies are in nanoseconds. From six rounds on, bounds are the 95 %
+/// interval of the median.
+///
+/// Left out are percentiles with too few samples for an upper bound, payloads that failed, were interrupted, were not
+/// measured or missed their rate, and transports that polled on a shared CPU.
 pub fn bencher(results: &[NamedResults<'_>]) -> (Value, Vec<String>) {
     let mut all = Map::new();
     let subs = measured(results);
@@ -32,7 +35,7 @@ pub fn bencher(results: &[NamedResults<'_>]) -> (Value, Vec<String>) {
             let stream = if *stream == Stream::all() { String::new() } else { format!(" {stream}") };
             let name = format!("{}{stream}", figure.address.located_as(&sub.name));
             let name = match cut(&name, MOST_NAME) {
-                // Two long names may begin alike.
+                // Long names may begin with the same characters.
                 short if short != name => format!("{short} {}", all.len()),
                 name => name,
             };
@@ -61,7 +64,7 @@ fn measure(one: &Selected, known: &Map<String, Value>) -> String {
 fn metric(one: &Selected) -> Value {
     let mut metric = json!({ "value": one.value });
     let interval = one.interval();
-    // A loss is of all messages, and no median.
+    // A loss is a share of all messages, not a median.
     if let Some(Interval { low, high }) = interval.filter(|_| one.address.figure != Figure::LossShare)
         && low.is_finite()
         && high.is_finite()

@@ -1,4 +1,4 @@
-//! Results and verdicts as every other format takes them.
+//! Results and verdicts, prepared for all export formats.
 
 use crate::results::NamedResults;
 use std::collections::BTreeMap;
@@ -16,25 +16,25 @@ pub struct ExportInput<'a> {
     pub verdict: Option<&'a VerdictDocument>,
 }
 
-/// How a payload of a sub-experiment came out.
+/// State of a payload of a sub-experiment.
 pub(super) enum PayloadState {
     Passed,
     /// Messages were lost.
     Lossy(String),
     Failed(String),
-    /// An offered load has no message.
+    /// The payload, or one of its offered loads, has no figures.
     Skipped(String),
 }
 
 impl ExportedSub {
-    /// Reason that figures of a payload are of something else than was asked for; `None` if they are good.
+    /// Reason why the figures of a payload are unusable; `None` if they are good.
     pub fn unusable<'a>(&'a self, payload: &'a ExportedPayload) -> Option<&'a str> {
         payload.state.unusable().or(self.of_scheduler.as_deref())
     }
 }
 
 impl PayloadState {
-    /// Reason that its figures are of something else than was asked for; `None` if they are good.
+    /// Reason why the figures are unusable; `None` if they are good.
     pub fn unusable(&self) -> Option<&str> {
         match self {
             PayloadState::Passed | PayloadState::Lossy(_) => None,
@@ -46,25 +46,25 @@ impl PayloadState {
 /// A planned payload with the usual figures: p50 and p99 of latencies, rates and loss.
 pub(super) struct ExportedPayload {
     pub payload_bytes: u64,
-    /// The payload, or that all topics are meant.
+    /// Payload, or `all topics`.
     pub size: String,
-    /// As `size`, within a sentence.
+    /// `size` within a sentence, e.g. `at 64k`.
     pub at: String,
     pub state: PayloadState,
     pub figures: Vec<Selected>,
-    /// Percentiles that its samples are too few for: those have no upper bound.
+    /// Percentiles that have no upper bound because there are too few samples.
     pub unbounded: Vec<Selected>,
 }
 
 /// A planned sub-experiment.
 pub(super) struct ExportedSub {
-    /// With the name of its folder, if there are several.
+    /// Name, including that of its folder if there are several.
     pub name: String,
-    /// Why its figures are not trusted or not complete, if so.
+    /// Reason why its figures are not trusted or not complete.
     pub trouble: Option<String>,
     /// Further notes, a line each.
     pub notes: Vec<String>,
-    /// Why its times and rates are of scheduler time slices, if so.
+    /// Reason why its times and rates are those of scheduler time slices.
     pub of_scheduler: Option<String>,
     pub payloads: Vec<ExportedPayload>,
     pub duration_s: f64,
@@ -136,7 +136,7 @@ pub(super) fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
     all
 }
 
-/// A transport that was asked for by name, and left out with the reason in this line.
+/// Entry for a transport that was requested by name but left out; the line has the reason.
 fn missing(line: &str, named: impl Fn(&str) -> String) -> ExportedSub {
     let parts = line.strip_prefix("transport '").and_then(|rest| rest.split_once("': "));
     let (name, why) = parts.unwrap_or(("transport", line));
@@ -158,7 +158,7 @@ fn missing(line: &str, named: impl Fn(&str) -> String) -> ExportedSub {
     }
 }
 
-/// That messages were lost, if so.
+/// Note that messages were lost, if any were.
 fn lost(figures: &[Selected]) -> Option<String> {
     let losses = figures.iter().filter(|one| one.address.figure == Figure::LossShare);
     let worst = losses.max_by(|a, b| a.value.total_cmp(&b.value)).filter(|worst| worst.value > 0.0)?;
@@ -166,7 +166,8 @@ fn lost(figures: &[Selected]) -> Option<String> {
     Some(format!("{percent} of {} did not arrive in time and intact", worst.address.stream))
 }
 
-/// Within its sub-experiment: `64k 1000hz rtt_half_ns.p99`, `all topics response_ns.p99`, `topic=/imu response_ns.p99`.
+/// Name of a row within its sub-experiment: `64k 1000hz rtt_half_ns.p99`, `all topics response_ns.p99`, `topic=/imu
+/// response_ns.p99`.
 pub(super) fn row_name(row: &VerdictRow) -> String {
     let is_topic = row.has_several_sizes && row.stream.contains("topic=");
     let size = (!is_topic).then(|| size_text(row.payload_bytes, row.has_several_sizes));
@@ -198,7 +199,7 @@ pub(super) fn row_story(row: &VerdictRow) -> String {
     format!("{}: {}", row.verdict.name(), parts.join("; "))
 }
 
-/// A value for people.
+/// Value with its unit, e.g. `8.152 µs`.
 pub(super) fn with_unit(value: f64, unit: &str) -> String {
     match unit {
         _ if unit == Unit::Ns.as_str() => format!("{:.3} µs", value / 1000.0),
@@ -208,7 +209,7 @@ pub(super) fn with_unit(value: f64, unit: &str) -> String {
     }
 }
 
-/// At most so many characters; what is cut off is marked.
+/// Text of at most `most` characters; a cut is marked.
 pub(super) fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

@@ -12,11 +12,11 @@ use tripmeter_model::figure::{Statistic, Unit};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::verdict::{FigureVerdict, VerdictDocument, VerdictRow};
 
-/// GitHub shows ten annotations of a kind for each step.
+/// GitHub shows at most ten annotations of a kind for each step.
 const MOST_OF_A_KIND: usize = 10;
-/// Most rows of a summary, which may have 1 MiB.
+/// Maximum number of rows of a summary, which GitHub limits to 1 MiB.
 const MOST_ROWS: usize = 300;
-/// Most characters of a title, a message and a cell.
+/// Maximum characters of a title; below, of a message or cell.
 const MOST_TITLE: usize = 200;
 const MOST_TEXT: usize = 2000;
 
@@ -120,7 +120,7 @@ fn sentence(verdict: &VerdictDocument) -> String {
     format!("`{}`: {}. Figures judged: {counts}.", verdict.command.name(), verdict.result.name())
 }
 
-/// The summary of a job: the verdict with a table of findings first, or the state of each sub-experiment.
+/// Summary of a job: the verdict and a table of findings, or the state of each sub-experiment.
 pub fn github_summary(input: &ExportInput<'_>) -> String {
     match input.verdict {
         Some(verdict) => summary_of_verdict(verdict),
@@ -142,7 +142,7 @@ fn summary_of_verdict(verdict: &VerdictDocument) -> String {
         let _ = writeln!(text, "- {place}{}", cell(&trouble.what));
     }
     let mut rows: Vec<&VerdictRow> = verdict.figures.iter().collect();
-    // Findings first, and else as they stand.
+    // Findings first; the sort is stable.
     rows.sort_by_key(|row| row.verdict);
     if !rows.is_empty() {
         text += "\n| sub-experiment | figure | verdict |\n| --- | --- | --- |\n";
@@ -191,7 +191,7 @@ fn summary_of_results(subs: &[ExportedSub]) -> String {
 }
 
 impl ExportedPayload {
-    /// Every offered load that it has figures of; one that is none if it has no figures.
+    /// Offered loads with figures; a single `None` if there are no figures.
     fn loads(&self) -> Vec<Option<OfferedLoad>> {
         let mut loads = Vec::new();
         for load in self.figures.iter().chain(&self.unbounded).map(|one| Some(one.address.load)) {
@@ -202,7 +202,7 @@ impl ExportedPayload {
         if loads.is_empty() { vec![None] } else { loads }
     }
 
-    /// The first figure of a load that is wanted, or that there are too few samples for it.
+    /// First wanted figure of a load, or a note that there are too few samples for it.
     fn written(&self, load: Option<OfferedLoad>, is_wanted: impl Fn(&Selected) -> bool) -> String {
         let is_it = |one: &&Selected| Some(one.address.load) == load && is_wanted(one);
         match self.figures.iter().find(is_it) {

@@ -11,12 +11,12 @@ use tripmeter_analysis::{MetricTable, Selection};
 use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::metric::Stream;
 
-/// Every stored figure put together over its rounds, and the loss. A percentile of too few samples for an upper bound is left
-/// out, and so are payloads whose figures are unusable: the second value has a line for each.
+/// Every stored figure over all rounds, and the loss; then a line for each payload that is left out. Left out are
+/// percentiles with too few samples for an upper bound, and payloads whose figures are unusable.
 pub fn openmetrics(results: &[NamedResults<'_>]) -> (String, Vec<String>) {
     let mut families: BTreeMap<(Figure, bool), String> = BTreeMap::new();
     let mut add = |figure: Figure, labels: &[(&str, String)], statistic: Statistic, value: f64| {
-        // A number of samples is not a time: it has a family of its own.
+        // A number of samples is not a time, so it has its own family.
         let is_count = statistic == Statistic::N;
         let (name, _, factor) = family(figure, is_count);
         let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", label(value))).collect();
@@ -95,7 +95,7 @@ fn info(results: &[NamedResults<'_>]) -> String {
     text
 }
 
-/// Name, unit, and what a value is multiplied by. The unit ends the name.
+/// Name, which ends with the unit; unit; and factor of the values.
 fn family(figure: Figure, is_count: bool) -> (String, &'static str, f64) {
     let id = figure.id();
     let (end, unit, factor) = match figure.unit() {
@@ -114,7 +114,7 @@ fn family(figure: Figure, is_count: bool) -> (String, &'static str, f64) {
     }
 }
 
-/// Bytes, or the messages that are meant where they have several sizes.
+/// Bytes; or `all topics` or `one topic` if messages have several sizes.
 fn payload(bytes: u64, has_several_sizes: bool, stream: &Stream) -> String {
     match (has_several_sizes, &stream.topic) {
         (false, _) => bytes.to_string(),

@@ -8,7 +8,7 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::fleet::{FleetJob, FleetMode};
 
 impl FleetView<'_> {
-    /// A map for each figure of pairs, and for each kind of figure of single hosts.
+    /// Map for each figure of pairs, or for each kind of figure of single hosts.
     pub(super) fn maps(&self) -> Vec<Chart> {
         match self.fleet.mode {
             FleetMode::Hosts => self.maps_of_hosts(),
@@ -16,7 +16,7 @@ impl FleetView<'_> {
         }
     }
 
-    /// Leaders are rows, followers columns.
+    /// Map of pairs: leaders are rows, followers columns.
     fn map(&self, over: &OverAll<'_>) -> Chart {
         let hosts = || self.fleet.hosts.iter().map(|host| host.name.clone());
         let is_follower = |name: &String| self.fleet.jobs.iter().any(|job| job.to.as_ref() == Some(name));
@@ -47,7 +47,7 @@ impl FleetView<'_> {
         }
     }
 
-    /// Hosts are rows, sub-experiments with their payloads columns; a map for each figure.
+    /// Maps of single hosts, one for each figure: hosts are rows, sub-experiments with their payloads columns.
     fn maps_of_hosts(&self) -> Vec<Chart> {
         let mut kinds: Vec<(Figure, Statistic)> = Vec::new();
         for over in &self.overs {
@@ -82,7 +82,7 @@ impl FleetView<'_> {
     }
 }
 
-/// A value among all: by its ratio to the least, or where that is 0 by its difference.
+/// Cell coloured by the ratio to the smallest value, or by the difference if that is 0.
 fn heat_cell(over: &OverAll<'_>, one: &FleetFigure) -> HeatCell {
     let (least, most) = over.values().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
     let place = match least > 0.0 {

@@ -14,7 +14,7 @@ fn a_fleet(mode: FleetMode, hosts: usize) -> Fleet {
     Fleet { schema_version, mode, command, experiment: None, hosts, jobs }
 }
 
-/// Measures each job but the failed ones: half of a round trip is its number in µs, from 1.
+/// Marks each job except the failed ones as measured: half of a round trip is its number in µs, from 1.
 fn measured(fleet: &mut Fleet, failed: &[&str]) -> Vec<FleetFigure> {
     let mut figures = Vec::new();
     for (number, job) in (1..).zip(&mut fleet.jobs) {
@@ -35,7 +35,7 @@ fn text(document: &Document) -> String {
     Text::default().render(document)
 }
 
-/// True if a line has just these words.
+/// True if any line has exactly these words.
 fn has_row(text: &str, words: &str) -> bool {
     text.lines().any(|line| line.split_whitespace().eq(words.split(' ')))
 }
