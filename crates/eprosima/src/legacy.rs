@@ -5,9 +5,9 @@ const DIGITS: usize = 6;
 
 /// Largest jitter, adjusted to published summaries if it lies halfway between two numbers of three decimals.
 ///
-/// There the last bit decides the rounding, and pandas 0.25.3 did not always read the number nearest to the text. Only
-/// samples with at most 6 digits, as LatencyTest writes them, are adjusted. A single difference is not, so that it
-/// equals its own mean.
+/// In that case the last bit decides the rounding, and pandas 0.25.3 did not always read the number nearest to the
+/// text. Only samples with at most 6 digits, as LatencyTest writes them, are adjusted. A single difference is not, so
+/// that it equals its own mean.
 pub fn max_jitter(max_jitter: f64, samples: &[f64]) -> f64 {
     let thousandths = max_jitter * 1000.0;
     if (thousandths - thousandths.floor() - 0.5).abs() > 1e-6 {

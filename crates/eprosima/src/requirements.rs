@@ -43,7 +43,7 @@ impl Requirements {
             let read = Requirement::read(&row, &columns)?;
             let twin = |other: &Requirement| other.sub_experiment == read.sub_experiment && other.bytes == read.bytes;
             if rows.iter().any(twin) {
-                return Err(row.wrong(columns[1], format!("is there twice for '{}'", read.sub_experiment)));
+                return Err(row.wrong(columns[1], format!("appears twice for '{}'", read.sub_experiment)));
             }
             rows.push(read);
         }
@@ -130,7 +130,7 @@ mod tests {
         assert!(told("85.156", "nan").contains("line 2, column '99%': 'nan' is not a number"));
         assert!(told("85.156", "inf").contains("line 2, column '99%': 'inf' is infinite"));
         assert!(told("85.156", "").contains("line 2, column '99%': '' is empty"));
-        assert!(told("e,32", "e,16.0").contains("line 3, column 'Bytes': '16.0' is there twice"));
+        assert!(told("e,32", "e,16.0").contains("line 3, column 'Bytes': '16.0' appears twice"));
         assert!(told("Max", "Most").contains("no column 'Max'"));
         assert!(told("3.000\n", "3.0").contains("line 4: 'intraprocess_reliable,16,1.000,2.000,3.0' is the last line"));
     }

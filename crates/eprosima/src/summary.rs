@@ -88,7 +88,7 @@ impl Summary {
         for row in table.rows() {
             let read = SummaryRow::read(&row, &columns)?;
             if !known.insert(read.bytes.clone()) {
-                return Err(row.wrong(columns[0], "is there twice"));
+                return Err(row.wrong(columns[0], "appears twice"));
             }
             rows.push(read);
         }
@@ -205,7 +205,7 @@ mod tests {
         assert!(told("").contains("the file is empty"));
         assert!(told(&TEXT.replace("99.99%", "p9999")).contains("no column '99.99%'"));
         assert!(told(&TEXT.replace("2.800", "fast")).contains("line 2, column '90%': 'fast'"));
-        assert!(told(&TEXT.replace("32.0", "16.0")).contains("line 3, column 'Bytes': '16.0' is there twice"));
+        assert!(told(&TEXT.replace("32.0", "16.0")).contains("line 3, column 'Bytes': '16.0' appears twice"));
         assert!(told(&TEXT[..TEXT.len() - 8]).contains("line 3: '32.0,1,1.000"));
         // A truncated figure could not be distinguished from a short one.
         assert!(told(&TEXT[..TEXT.len() - 1]).contains("line 3: '32.0,1,1.000") && TEXT.ends_with('\n'));

@@ -83,7 +83,7 @@ impl<'a> CsvRow<'a> {
         match self.text(column).parse::<f64>() {
             Err(_) if self.text(column).is_empty() => Err(self.wrong(column, "is empty; the figure is missing")),
             Err(_) => Err(self.wrong(column, "is not a number; write it with a decimal point")),
-            Ok(value) if value.is_nan() => Err(self.wrong(column, "is not a number; a figure must be")),
+            Ok(value) if value.is_nan() => Err(self.wrong(column, "is not a number; a figure must be finite")),
             Ok(value) if value.is_infinite() => Err(self.wrong(column, "is infinite; a figure must be finite")),
             Ok(value) if value < 0.0 => Err(self.wrong(column, "is negative; a figure must be 0 or more")),
             Ok(value) => Ok(value),

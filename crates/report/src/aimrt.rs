@@ -62,7 +62,7 @@ pub fn aimrt(manifest: &Manifest) -> Document {
         blocks.push(Block::Text(aimrt_log::LEGEND.to_owned() + &logging_cores(manifest)));
     }
     if blocks.is_empty() {
-        blocks.push(Block::Text("Nothing of this table was measured.".to_owned()));
+        blocks.push(Block::Text("Nothing in this table was measured.".to_owned()));
     } else if let Some(state) = incomplete(subs.iter().filter(is_shown)) {
         blocks.insert(0, Block::Text(state));
     }
@@ -339,7 +339,7 @@ mod tests {
             text(&manifest),
             format!("INCOMPLETE\n\n{CHANNEL_HEADER}{expected}\n{CHANNEL_LEGEND}{cores}\n{notes}")
         );
-        assert_eq!(text(&fixture::manifest()), "Nothing of this table was measured.\n");
+        assert_eq!(text(&fixture::manifest()), "Nothing in this table was measured.\n");
     }
 
     #[test]
@@ -381,7 +381,7 @@ mod tests {
         let mut manifest = published("shm/ring", &[1000.0]);
         manifest.plan.sub_experiments[0].workload.topology.followers = 3;
         let note = "- uds_channel: this table leaves out pattern publish to 3 followers; the table `all` has it\n";
-        assert_eq!(text(&manifest), format!("Nothing of this table was measured.\n\n{note}"));
+        assert_eq!(text(&manifest), format!("Nothing in this table was measured.\n\n{note}"));
         manifest.plan.sub_experiments[0].workload.topology.followers = 1;
         fixture::add_calls(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
         manifest.plan.sub_experiments[1].pattern = Pattern::Ping;

@@ -11,7 +11,7 @@ use tripmeter_model::Wait;
 use tripmeter_model::explain::{ExplainedTransport, ExplainedWait, Explanation, MessageCost, Parts, SystemCall};
 use tripmeter_model::payload::display_size;
 
-/// Width of a bar, in characters.
+/// Width of a bar in characters.
 const BAR: f64 = 48.0;
 /// Maximum width of a row's name; longer ones are broken.
 const NAME: usize = 24;

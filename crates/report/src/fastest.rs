@@ -25,7 +25,7 @@ pub struct Fastest<'a> {
     pub losses: Vec<String>,
 }
 
-/// How far the best is ahead.
+/// Lead of the best.
 pub enum Lead<'a> {
     /// Nothing else was measured to compare with.
     Alone,
@@ -105,7 +105,7 @@ impl Value {
     }
 }
 
-/// Why the fastest side of an `ab` may have no verdict.
+/// Suffix for an `ab`, whose fastest side may have no verdict.
 const OF_PAIRS: &str =
     ". This compares one figure without a margin; ab.json and the report have the verdicts on all figures.";
 

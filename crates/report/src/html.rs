@@ -1,7 +1,7 @@
-//! A document as one HTML file: it asks nothing of any server, works from disk, and is readable without scripts.
+//! A document as one HTML file, which loads nothing from a server, works from disk, and is readable without scripts.
 //!
-//! Charts are drawn by ECharts, which is part of the file (`tools/echarts/build.sh`), from data beside them. All text of the
-//! document is written as text, and the policy of the page lets only its own scripts run.
+//! Charts are drawn by ECharts, which is embedded in the file (`tools/echarts/build.sh`), from data next to them. Text
+//! of the document is never markup, and the page's policy permits only its own scripts.
 
 mod chart;
 mod table;
@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
-/// Scripts of pages without charts, and with them.
+/// Scripts of pages without charts, and of pages with charts.
 const TABLES: &str = include_str!("../assets/tables.js");
 const TABLES_AND_CHARTS: &str = concat!(
     include_str!("../assets/tables.js"),
@@ -23,13 +23,13 @@ const TABLES_AND_CHARTS: &str = concat!(
     include_str!("../assets/charts.js")
 );
 const STYLE: &str = include_str!("../assets/report.css");
-/// Paragraphs of more bytes scroll.
+/// Paragraphs with more bytes scroll.
 const TALL: usize = 2000;
 
-/// The document as an HTML page of its own; `title` is its first heading and the name of its window.
+/// HTML page of a document; `title` is its first heading and the window's title.
 pub fn html(document: &Document, title: &str) -> String {
     let (nav, main) = parts(document);
-    // Heat maps are tables.
+    // Heat maps are tables, so they need no ECharts.
     let is_drawn = document.charts().any(|chart| chart.heat.is_none());
     let scripts = if is_drawn { &[&ECHARTS, TABLES_AND_CHARTS][..] } else { &[TABLES] };
     let hashes: String = scripts.iter().map(|script| format!(" 'sha256-{}'", hash(script))).collect();
@@ -57,7 +57,7 @@ pub fn html(document: &Document, title: &str) -> String {
 <main id="main" tabindex="-1">
 <h1>{title}</h1>
 {main}</main>
-<footer>Made by Tripmeter {version}. This page is one file and asks nothing of any server.{credit}</footer>
+<footer>Made by Tripmeter {version}. This page is one file and loads nothing from a server.{credit}</footer>
 {scripts}</body>
 </html>
 "##,
@@ -65,17 +65,17 @@ pub fn html(document: &Document, title: &str) -> String {
     )
 }
 
-/// The links to the parts of a page, and the parts.
+/// Links to the parts of a page, and the parts.
 fn parts(document: &Document) -> (String, String) {
     let (mut nav, mut main) = (String::new(), String::from("<section class=\"first\">\n"));
     let mut number = 0;
     for block in &document.blocks {
         if let Block::Heading(Heading { id, text }) = block {
             number += 1;
-            // Two parts of one name are two places.
+            // Parts with the same name get different identifiers.
             let id = if nav.contains(&format!("#{id}\"")) { format!("{id}-{number}") } else { (*id).to_owned() };
             let _ = write!(nav, "<li><a href=\"#{id}\">{}</a></li>", words(text));
-            // What stands before the first heading is a part of its own.
+            // Blocks before the first heading form a part of their own.
             let is_first = number == 1 && main.ends_with("first\">\n");
             main = if is_first { String::new() } else { main + "</section>\n" };
             let class = if is_first { " class=\"first\"" } else { "" };
@@ -93,7 +93,7 @@ fn parts(document: &Document) -> (String, String) {
 
 fn part(block: &Block) -> String {
     match block {
-        // It begins a part.
+        // `parts` has written it.
         Block::Heading(_) => String::new(),
         Block::Table(table) => table::html(table),
         Block::Chart(chart) => chart::html(chart),
@@ -108,7 +108,7 @@ fn part(block: &Block) -> String {
 }
 
 fn paragraph(line: &str) -> String {
-    // One that fills a page has a box that scrolls.
+    // A paragraph that fills a page gets a box that scrolls.
     let tall = if line.len() > TALL { " class=\"tall\" tabindex=\"0\"" } else { "" };
     format!("<p{tall}>{}</p>\n", sentence(line))
 }
@@ -128,7 +128,7 @@ fn facts(Facts { title, pairs }: &Facts) -> String {
     format!("{title}<dl class=\"facts\">\n{}</dl>\n", pairs.iter().map(pair).collect::<String>())
 }
 
-/// The hash by which a policy allows a script.
+/// Hash with which a policy permits a script.
 ///
 /// # Source
 /// W3C, Content Security Policy Level 3, 2.3.1: `hash-source`.

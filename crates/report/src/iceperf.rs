@@ -1,4 +1,4 @@
-//! iceperf's own table, one for each sub-experiment.
+//! Tables like iceperf's, one for each sub-experiment.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
 use crate::merged::{Merged, MergedCell, rounds_text};
@@ -20,8 +20,9 @@ const MEAN_HELP: &str = "mean of rtt_half, half of a round trip; of several roun
 
 /// The tables of iceperf: payload and average latency of each sub-experiment; those added as floor are left out.
 ///
-/// Patterns that are no round trips, and those at a rate, are left out, with a note. The latency is the mean of `rtt_half`; of several rounds, the mean of their means. Lines below a table say what is
-/// missing from it or wrong with it. Rendered as text that is not wrapped, it is what iceperf prints.
+/// Patterns other than round trips, and those at a rate, are left out, with a note. The latency is the mean of
+/// `rtt_half`; with several rounds, the mean of their means. Notes below a table report missing or doubtful figures.
+/// Unwrapped text output is what iceperf prints.
 ///
 /// # Source
 /// iceoryx 2.0.3, `iceoryx_examples/iceperf/iceperf_leader.cpp`, `doMeasurement`.
@@ -33,7 +34,7 @@ pub fn iceperf(manifest: &Manifest) -> Document {
     let mut blocks: Vec<Block> =
         measured.into_iter().flat_map(|(index, sub)| of_sub(manifest, index, sub, &metrics)).collect();
     if blocks.is_empty() {
-        let what = if others.is_empty() { "Nothing was measured." } else { "Nothing of this table was measured." };
+        let what = if others.is_empty() { "Nothing was measured." } else { "Nothing in this table was measured." };
         blocks.push(Block::Text(what.to_owned()));
     }
     if !others.is_empty() {
@@ -78,7 +79,7 @@ fn mean(metrics: &MetricTable, row: Option<Row>, cell: &MergedCell<'_>) -> Cell 
     }
 }
 
-/// The intervals of all payloads that have a mean, in one line.
+/// Line with the intervals of all payloads that have a mean.
 fn medians(rows: &[(Option<Row>, Vec<Cell>)]) -> String {
     let of_row = |(_, cells): &(_, Vec<Cell>)| {
         let [Cell::Number { value: bytes, .. }, Cell::Number { interval, .. }] = &cells[..] else { return None };
@@ -293,7 +294,7 @@ udp at 2k: 2 lost
         let notes = "\n\
                      calls: this table leaves out pattern call; the table `all` has it\n\
                      paced: this table leaves out pattern ping at a rate; the table `all` has it\n";
-        assert_eq!(written(&manifest), format!("Nothing of this table was measured.\n{notes}"));
+        assert_eq!(written(&manifest), format!("Nothing in this table was measured.\n{notes}"));
         add(&mut manifest, "mq", "mq/queue", &[1024]);
         result(&mut manifest, "mq", 1, &[(1024, 1000.0)]);
         let text = written(&manifest);

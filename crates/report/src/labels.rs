@@ -1,4 +1,4 @@
-//! What a sub-experiment is called beside others.
+//! Labels that tell sub-experiments apart.
 
 use crate::merged::Merged;
 use crate::notes::words;
@@ -15,7 +15,7 @@ pub struct LabelledLine<'a> {
     pub load: OfferedLoad,
 }
 
-/// Factors that may tell a sub-experiment from others of its transport, for people.
+/// Factors, as text, that may distinguish a sub-experiment from others of its transport.
 const FACTORS: [fn(&SubExperiment) -> String; 7] = [
     |sub| sub.wait.to_string(),
     |sub| format!("touch {}", sub.touch),
@@ -26,15 +26,15 @@ const FACTORS: [fn(&SubExperiment) -> String; 7] = [
     |sub| counted(sub.workload.follower_links() as usize, words(&sub.workload).link),
 ];
 
-/// Factors that tell lines from each other: found once for all of them, as there may be thousands.
+/// Factors that distinguish lines, collected once, because there may be thousands of lines.
 pub struct Distinctions<'a> {
     words: [HashSet<String>; FACTORS.len()],
     loads: HashSet<String>,
-    /// Names of sub-experiments that have all factors in common.
+    /// Names of sub-experiments, by the factors that they share.
     names: HashMap<String, HashSet<&'a str>>,
 }
 
-/// All factors of a sub-experiment.
+/// All factors of a sub-experiment as one key.
 fn factors(sub: &SubExperiment) -> String {
     format!("{} {} {} {:?} {} {}", sub.transport, sub.wait, sub.touch, sub.workload.topology, sub.sched, sub.background)
 }
@@ -52,7 +52,7 @@ impl<'a> Distinctions<'a> {
         found
     }
 
-    /// The transport of a line, and what tells it from the others.
+    /// Transport of a line, and the factors that distinguish it from the others.
     pub fn parts(&self, own: LabelledLine<'_>) -> Vec<String> {
         let planned = own.sub.planned;
         let mut parts = vec![planned.transport.to_string()];
@@ -72,7 +72,7 @@ impl<'a> Distinctions<'a> {
     }
 }
 
-/// An offered load, for people.
+/// Text for an offered load.
 pub fn load_text(load: OfferedLoad) -> String {
     match load {
         OfferedLoad::Rate { hz } => format!("{hz} /s"),
@@ -81,7 +81,7 @@ pub fn load_text(load: OfferedLoad) -> String {
     }
 }
 
-/// An offered load as tables and notes of trials have it: rates with few digits.
+/// Text for an offered load in tables and notes of trials: rates with few digits.
 pub fn offered(load: OfferedLoad) -> String {
     match load {
         OfferedLoad::Rate { hz } => format!("{} /s", count(hz)),
@@ -91,7 +91,7 @@ pub fn offered(load: OfferedLoad) -> String {
     }
 }
 
-/// The transport of each, and its name where another is alike in all else.
+/// Transport of each sub-experiment, with its name if another one has the same factors.
 pub fn transports(subs: &[Merged<'_>]) -> Vec<String> {
     let key = |sub: &Merged<'_>| {
         let SubExperiment { transport, workload, wait, touch, sched, background, .. } = sub.planned;
@@ -115,7 +115,7 @@ pub fn transports(subs: &[Merged<'_>]) -> Vec<String> {
     subs.iter().zip(&keys).map(label).collect()
 }
 
-/// Words of the patterns of sub-experiments, each once.
+/// Names of the patterns of sub-experiments, without duplicates.
 pub fn patterns<'a>(subs: impl Iterator<Item = &'a SubExperiment> + Clone) -> Vec<&'static str> {
     let is_used = |facts: &&PatternFacts| subs.clone().any(|sub| sub.facts() == *facts);
     PATTERNS.iter().filter(is_used).map(PatternFacts::word).collect()

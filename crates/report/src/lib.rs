@@ -1,4 +1,4 @@
-//! Views of results: pure functions from figures to text and pictures. Nothing is measured, read or written here.
+//! Views of results: pure functions from figures to text and pictures. They measure, read and write nothing.
 //!
 //! | View | Shows |
 //! |---|---|
@@ -7,24 +7,24 @@
 //! | [`ecal()`] | eCAL's table: payloads against sub-experiments, of one or several experiments |
 //! | [`aimrt()`] | the columns of AimRT's channel and RPC benchmarks |
 //! | [`all()`] | one table of everything |
-//! | [`figures()`] | every figure by its address, over all rounds |
+//! | [`figures()`] | every figure with its address, over all rounds |
 //! | [`ab()`] | two sides that were measured in pairs |
-//! | [`audit()`], [`side_by_side()`] | what of a machine disturbs measuring; two hosts beside each other |
-//! | [`eprosima`] | what eProsima's scripts check and compare |
-//! | [`limit_checks()`], [`limits()`] | an experiment against limits, and limits |
-//! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
-//! | [`choose()`] | the transports for one workload, ranked, with what fails the limits |
+//! | [`audit()`], [`side_by_side()`] | machine settings that disturb measurements; two hosts side by side |
+//! | [`eprosima`] | checks and comparisons of eProsima's scripts |
+//! | [`limit_checks()`], [`limits()`] | an experiment against limits; the limits |
+//! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or by a test over runs |
+//! | [`choose()`] | transports for one workload: a ranking, and those that fail the limits |
 //! | [`fleet()`], [`fleet_page()`] | one command on many hosts: every figure over all hosts or pairs |
 //! | [`explain()`] | where the time of a message goes, transport by transport |
 //! | [`trends()`] | figures over time as a page of charts |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
-//! | [`page()`] | the report: what was asked, the answer, and a chart for each question that the figures allow |
+//! | [`page()`] | the report: question, answer, and a chart for each question that the figures allow |
 //! | [`export`] | results and verdicts in the formats of other programs |
 //! | [`plots`] | pictures, as PNG or SVG |
 //!
 //! A view makes a [`document`], and [`render`] makes text, Markdown, CSV, JSON and HTML of it.
 //!
-//! The tables end with a line break.
+//! Tables end with a line break.
 #![forbid(unsafe_code)]
 
 mod ab;
@@ -100,5 +100,5 @@ pub use sorting::{Sort, sortable};
 pub use trends::{Trends, trends};
 pub use verdicts::percent;
 
-/// The system whose transport is the floor: the distance of all others is shown against it.
+/// System whose transport is the floor, against which all others are shown.
 pub const FLOOR: &str = "shm";

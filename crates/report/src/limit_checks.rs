@@ -1,4 +1,4 @@
-//! An experiment against limits, and limits, as text.
+//! Results checked against limits, and limits, as text.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Table};
 use crate::number::counted;
@@ -28,7 +28,7 @@ pub fn limit_checks(check: &ResultsCheck, detailed: bool, strict: bool) -> Docum
     )
 }
 
-/// A row for each limit.
+/// Table with a row for each limit.
 pub fn limits(limits: &FigureLimits) -> Document {
     let columns = [Column::words("sub_experiment", "sub-experiment", "").merged()].into_iter().chain(address_columns());
     let columns = columns.chain([Column::words("bound", "", ""), value_column("limit", "limit")]);
@@ -182,7 +182,7 @@ not checked: 1 sub-experiment without limits: new
         );
     }
 
-    /// The check of a limit of p99 that 10,000 round trips of a fixture meet, after a change of what was measured.
+    /// Check of a limit of p99 that 10,000 round trips of a fixture meet, after `change` is applied to the results.
     fn checked(limited: &[(Figure, Statistic)], change: impl FnOnce(&mut Manifest)) -> (ResultsCheck, ByThreshold) {
         let mut manifest = fixture::manifest();
         fixture::add(&mut manifest, "uds", "uds/datagram", &[1024]);
@@ -199,7 +199,7 @@ not checked: 1 sub-experiment without limits: new
         (ResultsCheck::new(&FigureLimits { rows }, &results), compared)
     }
 
-    /// Reasons to fail by ranks, and what a history leaves out.
+    /// Failures of a rank test, and the figures that a history leaves out.
     fn by_runs(change: impl Fn(&mut Manifest)) -> (String, String) {
         let mut manifest = fixture::manifest();
         manifest.plan.rounds = 8;
@@ -250,7 +250,7 @@ not checked: 1 sub-experiment without limits: new
         let (missed, left_out) = by_runs(partial);
         let whys = [&missed, &left_out];
         assert!(whys.iter().all(|why| why.contains("not every offered load was measured at 1k")), "{whys:?}");
-        // What is said to be left out is left out.
+        // Figures that a note declares as left out are left out.
         let mut manifest = fixture::manifest();
         fixture::add(&mut manifest, "uds", "uds/datagram", &[1024]);
         fixture::result(&mut manifest, "uds", 1, &[(1024, 1000.0)]);

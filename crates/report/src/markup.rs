@@ -1,15 +1,15 @@
-//! Documents as Markdown, in which no text of others is markup.
+//! Documents as Markdown; text from elsewhere is never markup.
 
 use crate::cell_text::{BAR_COLUMNS, has_own_units, texts};
 use crate::document::{Block, Cell, Column, Digits, Document, Facts, Table};
 use crate::plots::Chart;
 use tripmeter_model::printable;
 
-/// A space without a width.
+/// Zero-width space.
 const APART: char = '\u{200b}';
 
-/// The text on one line, as Markdown and HTML show it: nothing in it is markup, a mention or a cell of a table. An underscore
-/// within a word is none either way and stays.
+/// Text on one line for Markdown and HTML: nothing in it is markup, a mention or a table cell. An underscore within a
+/// word needs no escape.
 pub fn markdown_words(text: &str) -> String {
     let text = printable::line(text);
     let mut safe = String::with_capacity(text.len());
@@ -22,7 +22,7 @@ pub fn markdown_words(text: &str) -> String {
             '<' => safe += "&lt;",
             '>' => safe += "&gt;",
             '_' if is_after_word && is_before_word => safe.push(c),
-            // GitHub makes a mention or a link also of what is escaped; nothing is seen of what parts it.
+            // GitHub turns even escaped text into mentions and links, so an invisible character separates it.
             '#' | '@' => safe.extend(['\\', c, APART]),
             ':' if letters.peek() == Some(&'/') => safe.extend([c, APART]),
             '.' if is_after_word && safe.to_ascii_lowercase().ends_with("www") => safe.extend([APART, c]),
@@ -38,7 +38,7 @@ fn image(chart: &Chart) -> String {
     format!("![{}]({}.svg)\n", markdown_words(&chart.title), chart.name)
 }
 
-/// A line by itself in which names of others may stand. What is between two backticks stays code, in which nothing is markup.
+/// Line that may contain names. Text between two backticks stays code, where nothing is markup.
 fn markdown_sentence(line: &str) -> String {
     let line = printable::line(line.trim());
     let pieces: Vec<&str> = line.split('`').collect();
@@ -46,7 +46,7 @@ fn markdown_sentence(line: &str) -> String {
     let mut place = 0;
     while let Some(piece) = pieces.get(place) {
         safe += &markdown_words(piece);
-        // Two backticks together would begin other code than is meant.
+        // Two adjacent backticks would begin a different code span.
         let is_apart = place == 0 || !piece.is_empty();
         let code = pieces.get(place + 1).filter(|code| is_apart && place + 2 < pieces.len() && is_code(code));
         match code {
@@ -56,7 +56,7 @@ fn markdown_sentence(line: &str) -> String {
         }
         place += if code.is_some() { 2 } else { 1 };
     }
-    // Nor does it begin a list, a heading's underline or a table's.
+    // The line must not begin a list, or underline a heading or table head.
     let digits = safe.bytes().take_while(u8::is_ascii_digit).count();
     let mut begin = safe[digits..].chars();
     let is_begin = match (digits, begin.next()) {
@@ -69,12 +69,12 @@ fn markdown_sentence(line: &str) -> String {
     safe
 }
 
-/// A backslash before a backtick is none in code.
+/// True if a text can be a code span, in which a backslash escapes no backtick.
 fn is_code(text: &str) -> bool {
     !text.is_empty() && !text.contains('\\') && text.trim() == text
 }
 
-/// A fence that is longer than any in the lines.
+/// Fence that is longer than any in the lines.
 fn fenced(lines: &str) -> String {
     let longest = lines.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -82,7 +82,7 @@ fn fenced(lines: &str) -> String {
     format!("{fence}text\n{lines}{end}{fence}\n")
 }
 
-/// Markdown: tables with the units in their heads. No name in it is markup.
+/// Markdown of a document: tables have units in their heads, and names are never markup.
 pub fn markdown(document: &Document) -> String {
     let mut text = String::new();
     for block in &document.blocks {
@@ -132,7 +132,7 @@ fn markdown_table(table: &Table) -> String {
             }
             let (number, interval) = texts(column, cell, BAR_COLUMNS);
             let unit = if column.digits == Digits::Events { " %" } else { "" };
-            // The marks before numbers are ours.
+            // Marks before numbers need no escape, because they are ours.
             let text = interval.map_or(number.clone(), |interval| format!("{number} ({interval}{unit})"));
             text.replace('|', "\\|").replace('\n', " ")
         });

@@ -1,4 +1,4 @@
-//! Results with all their figures.
+//! Results together with their figures.
 
 use crate::merged::Merged;
 use crate::pairs::{AskedPairs, JudgedPairs, SIDES};
@@ -9,13 +9,13 @@ use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::Stream;
 use tripmeter_stats::proportion::{self, Proportion};
 
-/// The results of one experiment with its figures.
+/// Results of one experiment with its figures.
 pub struct MeasuredSide<'a> {
     pub name: &'a str,
     pub manifest: &'a Manifest,
     pub subs: Vec<Merged<'a>>,
     pub metrics: MetricTable,
-    /// The verdicts on its pairs, where a page shows them.
+    /// Verdicts on its pairs, if a page shows them.
     pub pairs: Option<JudgedPairs>,
 }
 
@@ -31,12 +31,12 @@ impl<'a> MeasuredSide<'a> {
         }
     }
 
-    /// Its sub-experiments without those that an instrument disturbs, which have no figures here.
+    /// Sub-experiments without those disturbed by tracing, whose figures are not shown here.
     pub fn undisturbed(&self) -> impl Iterator<Item = &Merged<'a>> {
         self.subs.iter().filter(|sub| !sub.planned.is_disturbed())
     }
 
-    /// With the verdicts on its pairs, if it has two sides that were measured in pairs.
+    /// Results with the verdicts on their pairs, if their two sides were measured in pairs.
     pub fn judged(results: &NamedResults<'a>, asked: Option<&AskedPairs>) -> Self {
         let side = Self::new(results);
         let asked = || asked.cloned().unwrap_or_default();
@@ -44,14 +44,14 @@ impl<'a> MeasuredSide<'a> {
         Self { pairs, ..side }
     }
 
-    /// True if it has two sides that were measured in pairs.
+    /// True if its two sides were measured in pairs.
     pub fn is_of_pairs(&self) -> bool {
         let names = self.subs.iter().map(|sub| sub.planned.name.as_str());
         self.manifest.plan.source == "ab" && names.eq(SIDES)
     }
 
-    /// Losses of a row with their intervals, of all messages; of several followers, of the one that lost most. `None` if
-    /// they were not counted.
+    /// Losses of a row with their intervals: of all messages, or of the follower that lost most. `None` if they were
+    /// not counted.
     pub fn losses(&self, row: Row) -> Option<Vec<Proportion>> {
         let streams = derived::streams(&self.metrics, row, Figure::LossShare);
         let all = streams.iter().filter(|stream| ***stream == Stream::all());

@@ -1,4 +1,4 @@
-//! Sub-experiments with their rounds put together.
+//! Sub-experiments with all their rounds.
 
 use crate::number::counted;
 use std::collections::HashMap;
@@ -14,11 +14,11 @@ pub struct Merged<'a> {
     pub results: Vec<&'a SubExperimentResult>,
     /// Rounds of the plan, whether or not they were run.
     pub rounds: u32,
-    /// Its sides polled on a CPU that they share.
+    /// True if its sides polled on a CPU that they share.
     pub polls_on_shared_cpu: bool,
 }
 
-/// Why figures are not ranked.
+/// Reason why figures are not ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disqualified {
     PathProofFailed,
@@ -26,7 +26,7 @@ pub enum Disqualified {
 }
 
 impl Disqualified {
-    /// What the transport did.
+    /// Predicate for a sentence whose subject is the transport.
     pub fn text(self) -> &'static str {
         match self {
             Self::PathProofFailed => "failed the path proof",
@@ -55,7 +55,7 @@ impl<'a> Merged<'a> {
             .collect()
     }
 
-    /// Why its figures are of something else than the transport, and are not ranked; `None` if they are.
+    /// Reason why its figures do not describe the transport and are not ranked; `None` if they are.
     pub fn disqualified(&self) -> Option<Disqualified> {
         match self.proof() {
             Some((_, proof)) if proof.verdict == Verdict::Failed => Some(Disqualified::PathProofFailed),
@@ -63,17 +63,17 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// How both sides wait, marked `!` if they polled on a CPU that they share.
+    /// Wait mode of both sides, marked `!` if they polled on a shared CPU.
     pub fn wait_text(&self) -> String {
         format!("{}{}", self.planned.wait, if self.polls_on_shared_cpu { MISSED } else { "" })
     }
 
-    /// Leader and follower were threads of one process.
+    /// True if leader and follower were threads of one process.
     pub fn same_process(&self) -> bool {
         self.results.iter().any(|result| result.same_process)
     }
 
-    /// The worst proof of all rounds, with its round; `None` if there is none.
+    /// Worst proof of all rounds, with its round; `None` if there is none.
     pub fn proof(&self) -> Option<(u32, &'a PathProof)> {
         let badness = |verdict| match verdict {
             Verdict::Failed => 0,
@@ -84,7 +84,7 @@ impl<'a> Merged<'a> {
         proofs.min_by_key(|(_, proof)| badness(proof.verdict))
     }
 
-    /// Its measured payloads, in the order of the plan.
+    /// Measured payloads, in the order of the plan.
     pub fn payloads(&self) -> Vec<MergedCell<'a>> {
         let planned = self.planned.payloads.iter();
         planned.map(|&bytes| self.payload(bytes)).filter(|merged| !merged.cells.is_empty()).collect()
@@ -97,7 +97,7 @@ impl<'a> Merged<'a> {
         MergedCell { payload_bytes: bytes, has_several_sizes, cells }
     }
 
-    /// Rounds that did not complete, with state and error; a round without a result was not begun.
+    /// Rounds that did not complete, with state and error; a round without a result was never begun.
     pub fn unfinished(&self) -> Vec<(u32, RunStatus, Option<&'a str>)> {
         let mut of_round = HashMap::new();
         for result in &self.results {
@@ -116,19 +116,19 @@ impl<'a> Merged<'a> {
 /// One payload of one sub-experiment over all rounds.
 pub struct MergedCell<'a> {
     pub payload_bytes: u64,
-    /// The payload is that of the largest message.
+    /// True if messages have several sizes; the payload is then the largest.
     pub has_several_sizes: bool,
-    /// One of each round that has it.
+    /// Cells of the rounds that have the payload.
     pub cells: Vec<&'a PayloadResult>,
 }
 
 impl MergedCell<'_> {
-    /// The payload for people: `64k`, `all topics`.
+    /// Payload as text: `64k`, `all topics`.
     pub fn size(&self) -> String {
         size_text(self.payload_bytes, self.has_several_sizes)
     }
 
-    /// As [`Self::size`], within a sentence: `at 64k`, `on all topics`.
+    /// Payload within a sentence: `at 64k`, `on all topics`.
     pub fn at(&self) -> String {
         at_text(self.payload_bytes, self.has_several_sizes)
     }
@@ -141,7 +141,7 @@ impl MergedCell<'_> {
         self.cells.iter().map(|cell| cell.samples_planned).fold(0, u64::saturating_add)
     }
 
-    /// Why rounds have fewer samples than planned.
+    /// Reasons why rounds have fewer samples than planned.
     pub fn shortfalls(&self) -> Vec<String> {
         let short = self.cells.iter().filter(|cell| cell.samples < cell.samples_planned);
         let usual = |cell: &PayloadResult| match cell.is_of_calls() {
@@ -157,14 +157,14 @@ impl MergedCell<'_> {
         reasons
     }
 
-    /// Stands before a number of samples that are fewer than planned, or not all good.
+    /// Mark before the number of samples if there are fewer than planned, or not all are good.
     pub fn star(&self) -> &'static str {
         let is_bad =
             |cell: &&PayloadResult| cell.samples < cell.samples_planned || cell.is_damaged() || cell.is_all_lost();
         if self.cells.iter().any(is_bad) { "*" } else { "" }
     }
 
-    /// Messages of warm-ups that came damaged, or calls that failed; they are not among the counts.
+    /// Damaged messages, or failed calls, of warm-ups; other counts do not include them.
     pub fn warmup_damaged(&self) -> u64 {
         self.cells.iter().map(|cell| cell.warmup_damaged).fold(0, u64::saturating_add)
     }
@@ -178,8 +178,8 @@ impl MergedCell<'_> {
     }
 }
 
-/// How many rounds figures are of, and how many were planned if some lack rounds: `3 rounds`, `1 round (3 planned)`,
-/// `1 to 2 rounds (3 planned)`. `finished` has the number of each payload.
+/// Number of rounds with figures, and of planned ones if some are missing: `3 rounds`, `1 round (3 planned)`, `1 to 2
+/// rounds (3 planned)`. `finished` has the number for each payload.
 pub fn rounds_text(planned: u32, finished: impl Iterator<Item = usize>) -> String {
     let planned = planned as usize;
     let (fewest, most) = finished.fold((planned, 0), |(fewest, most), count| (fewest.min(count), most.max(count)));
@@ -191,24 +191,24 @@ pub fn rounds_text(planned: u32, finished: impl Iterator<Item = usize>) -> Strin
     }
 }
 
-/// `INCOMPLETE`, and of several rounds how many there are, if any of these has not all its rounds.
+/// `INCOMPLETE`, with the number of rounds if several were planned; `None` if all rounds are there.
 pub fn incomplete<'a>(subs: impl Iterator<Item = &'a Merged<'a>> + Clone) -> Option<String> {
     let planned = subs.clone().find(|sub| !sub.unfinished().is_empty())?.rounds;
     let rounds = subs.flat_map(Merged::payloads).map(|payload| payload.cells.len());
     Some(if planned > 1 { format!("INCOMPLETE, {}", rounds_text(planned, rounds)) } else { "INCOMPLETE".to_owned() })
 }
 
-/// A mark where figures are of something else: the rate was missed, the path proof failed, or both sides polled on one CPU.
+/// Mark of unusable figures: the rate was missed, the path proof failed, or both sides polled on one CPU.
 pub const MISSED: &str = "!";
 
-/// The legend of [`MISSED`] behind a way to wait.
+/// Legend of [`MISSED`] after a wait mode.
 pub const POLLS_HELP: &str = "! it polled on a shared CPU: times and rates are of scheduler time slices";
 
-/// A mark where the core-to-core probe changed.
+/// Mark of payloads whose core-to-core probe changed.
 pub const CHANGED: &str = "~";
 
 impl MergedCell<'_> {
-    /// Cells whose core-to-core probe changed, and what it showed.
+    /// Cells whose core-to-core probe changed, with the change.
     pub fn changed(&self) -> Vec<(&PayloadResult, ModeChange)> {
         self.cells.iter().filter_map(|cell| Some((*cell, cell.mode_change()?))).collect()
     }
@@ -217,7 +217,7 @@ impl MergedCell<'_> {
         if self.changed().is_empty() { "" } else { CHANGED }
     }
 
-    /// Attempts of all rounds that were set aside.
+    /// Discarded attempts of all rounds.
     pub fn set_aside(&self) -> impl Iterator<Item = &PayloadResult> {
         self.cells.iter().flat_map(|cell| &cell.earlier_attempts)
     }

@@ -1,4 +1,4 @@
-//! The lines under a table: why its figures are doubtful.
+//! Notes below a table: reasons to doubt its figures.
 
 use crate::document::Missing;
 use crate::merged::{CHANGED, Merged, MergedCell};
@@ -12,7 +12,7 @@ use tripmeter_model::workload::Workload;
 pub const PROOF_HELP: &str = "whether the operating system shows the payload taking the path that the transport \
                               claims; secured: a peer without the right credentials was also refused";
 
-/// Why there is CPU time without its part in the kernel.
+/// Reason why CPU time has no kernel part.
 pub const NO_KERNEL_TIME: &str = "this kernel splits CPU time between user and kernel by timer ticks, which is inexact";
 
 pub const TRIALS: &str = "trials";
@@ -29,7 +29,7 @@ pub const TOO_FEW: &str = "fewer samples than planned";
 /// Kinds of notes on calls and on messages that failed.
 pub const MISHAPS: [&str; 2] = ["timed out or failed", "lost or out of order"];
 
-/// The outcome of a proof, in a word or two.
+/// Outcome of a path proof in one or two words.
 pub fn proof(sub: &Merged<'_>) -> &'static str {
     match sub.proof().map(|(_, proof)| (proof.verdict, proof.unauthorized_peers.is_empty())) {
         Some((Verdict::Failed, _)) => "FAILED",
@@ -42,13 +42,13 @@ pub fn proof(sub: &Merged<'_>) -> &'static str {
     }
 }
 
-/// Messages of path proofs that came damaged, in all rounds.
+/// Messages that arrived damaged during path proofs, in all rounds.
 fn damaged(sub: &Merged<'_>) -> u64 {
     let proofs = sub.results.iter().filter_map(|result| result.path_proof.as_ref());
     proofs.map(|proof| proof.damaged).fold(0, u64::saturating_add)
 }
 
-/// A line if messages of the path proof came damaged.
+/// Note on messages that arrived damaged during the path proof.
 fn damaged_proof(sub: &Merged<'_>) -> Option<String> {
     let (planned, damaged) = (sub.planned, damaged(sub));
     let messages = counted(damaged as usize, "message");
@@ -57,7 +57,7 @@ fn damaged_proof(sub: &Merged<'_>) -> Option<String> {
     })
 }
 
-/// A loud line if the payload did not go the way that the transport claims.
+/// Note that the payload did not take the path that the transport claims.
 pub fn failed_proof(sub: &Merged<'_>) -> Option<String> {
     let (round, proof) = sub.proof().filter(|(_, proof)| proof.verdict == Verdict::Failed)?;
     let planned = sub.planned;
@@ -77,7 +77,7 @@ pub fn failed_proof(sub: &Merged<'_>) -> Option<String> {
     ))
 }
 
-/// A line if the refusal of unauthorized peers could not be proven.
+/// Note that the refusal of unauthorized peers could not be proven.
 fn doubtful_security(sub: &Merged<'_>) -> Option<String> {
     let (round, proof) = sub.proof().filter(|(_, proof)| proof.verdict == Verdict::NotVisible)?;
     let is_secured = !proof.unauthorized_peers.is_empty();
@@ -86,14 +86,14 @@ fn doubtful_security(sub: &Merged<'_>) -> Option<String> {
     is_secured.then(|| format!("NOT PROVEN: {} ({}){place}: {}", planned.name, planned.transport, proof.evidence))
 }
 
-/// Reasons to doubt whole sub-experiments: failed proofs first, then rounds that did not end.
+/// Reasons to doubt whole sub-experiments: failed proofs first, then rounds that did not complete.
 pub fn outcomes<'a>(subs: impl Iterator<Item = &'a Merged<'a>> + Clone) -> Vec<String> {
     let proofs = subs.clone().filter_map(failed_proof).chain(subs.clone().filter_map(doubtful_security));
     let damaged = subs.clone().filter_map(damaged_proof);
     proofs.chain(damaged).chain(subs.flat_map(unfinished)).collect()
 }
 
-/// A line for all rounds that failed, were interrupted or not run in the same way.
+/// A line for all rounds that ended in the same way: failed, interrupted or not run.
 pub fn unfinished(sub: &Merged<'_>) -> Vec<String> {
     let mut alike: Vec<(RunStatus, Option<&str>, String, Vec<u32>)> = Vec::new();
     for (round, status, error) in sub.unfinished() {
@@ -106,7 +106,7 @@ pub fn unfinished(sub: &Merged<'_>) -> Vec<String> {
     alike.iter().map(|(status, error, figures, rounds)| ended(sub, *status, *error, rounds) + figures).collect()
 }
 
-/// How rounds ended.
+/// Line on how rounds ended.
 fn ended(sub: &Merged<'_>, status: RunStatus, error: Option<&str>, rounds: &[u32]) -> String {
     let rounds = match rounds {
         [round] => in_round(sub, *round),
@@ -121,7 +121,7 @@ fn ended(sub: &Merged<'_>, status: RunStatus, error: Option<&str>, rounds: &[u32
     }
 }
 
-/// `2 to 200`, `1, 3 to 5`: ascending numbers, the first few ranges of them.
+/// Ascending numbers as ranges, the first few of them: `2 to 200`, `1, 3 to 5`.
 fn ranges(numbers: &[u32]) -> String {
     const NAMED: usize = 5;
     let ranges: Vec<&[u32]> = numbers.chunk_by(|a, b| a + 1 == *b).collect();
@@ -133,7 +133,7 @@ fn ranges(numbers: &[u32]) -> String {
     ranges.iter().take(NAMED).map(range).collect::<Vec<_>>().join(", ") + more
 }
 
-/// The payloads without figures, and those that were cut off, of a round that was begun.
+/// Payloads without figures, and those that were cut off, in a round that was begun.
 fn figures_of_round(sub: &Merged<'_>, round: u32, status: RunStatus) -> String {
     if matches!(status, RunStatus::Planned | RunStatus::Complete) {
         return String::new();
@@ -172,18 +172,18 @@ pub const ALL_FAILED: &str = "no call succeeded; exit code 75, unless --allow-lo
 /// Kind of such notes.
 pub const NOTHING_ARRIVED: &str = "no message arrived";
 
-/// Words of notes for messages, or for calls.
+/// Terms in notes on messages, or on calls.
 pub struct MessageWords {
-    /// What a link is to people: a topic or a client.
+    /// Term for a link: a topic or a client.
     pub link: &'static str,
-    /// State of one that did not arrive intact.
+    /// Term for a message that did not arrive intact.
     pub damaged: &'static str,
-    /// Kind of notes on those that failed.
+    /// Kind of notes on messages or calls that failed.
     pub mishap: &'static str,
     /// Reason for a missing latency if all were lost.
     pub no_samples: Missing,
     nothing_arrived: &'static str,
-    /// Counts that notes have, in this order.
+    /// Counts that appear in notes, in this order.
     counts: fn(&Counts) -> Vec<(u64, &'static str)>,
 }
 
@@ -209,7 +209,7 @@ static CALLS: MessageWords = MessageWords {
     },
 };
 
-/// Words for the messages of a workload.
+/// Terms for the messages of a workload.
 pub fn words(workload: &Workload) -> &'static MessageWords {
     if workload.is_call() { &CALLS } else { &MESSAGES }
 }
@@ -226,7 +226,7 @@ pub fn odd(counts: &Counts) -> bool {
     [counts.late, counts.duplicated, counts.reordered, counts.damaged].iter().any(|count| *count > 0)
 }
 
-/// A line if the core-to-core probe changed while a payload was measured, or if the payload was measured again for that.
+/// Note that the core-to-core probe changed during a payload, or that the payload was therefore repeated.
 pub fn core_to_core(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     let (changed, again) = (cell.changed(), cell.set_aside().count());
     let place = format!("{} {}", sub.planned.name, cell.at());
@@ -254,19 +254,20 @@ pub fn core_to_core(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{mark}{place}: {}", parts.join("; ")))
 }
 
-/// The lines of [`core_to_core`] for all payloads.
+/// Notes of [`core_to_core`] for all payloads.
 pub fn core_to_core_of_payloads(sub: &Merged<'_>) -> Vec<String> {
     sub.payloads().iter().filter_map(|cell| core_to_core(sub, cell)).collect()
 }
 
-/// A line if no message of a trial arrived.
+/// Note that no message of a trial arrived.
 pub fn all_lost(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     let place = format!("{} {}", sub.planned.name, cell.at());
     let what = words(&sub.planned.workload).nothing_arrived;
     cell.cells.iter().any(|cell| cell.is_all_lost()).then(|| format!("* {place}: {what}"))
 }
 
-/// Damage of the warm-up, after what befell `counts`: `, and 10 in the warm-up`. Empty if there was none.
+/// Damaged messages of the warm-up, to follow the mishaps of `counts`: `, and 10 in the warm-up`. Empty if there are
+/// none.
 fn in_warm_up(damaged: u64, counts: &Counts, workload: &Workload) -> String {
     let (are_calls, what) = (workload.is_call(), words(workload).damaged);
     match (damaged, mishaps(counts, workload).is_empty()) {
@@ -277,7 +278,7 @@ fn in_warm_up(damaged: u64, counts: &Counts, workload: &Workload) -> String {
     }
 }
 
-/// Counts as [`mishaps`] has them, and the damage of the warm-up apart.
+/// Counts as in [`mishaps`], then the damage of the warm-up.
 pub fn mishaps_and_warm_up(counts: &Counts, warmup_damaged: u64, workload: &Workload) -> String {
     mishaps(counts, workload) + &in_warm_up(warmup_damaged, counts, workload)
 }
@@ -292,18 +293,18 @@ pub fn mishap_line(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
 /// Kind of notes on sub-experiments that a table leaves out.
 pub const LEFT_OUT: &str = "left out";
 
-/// A line on a sub-experiment that a published table has no place for; `why` is added to its pattern.
+/// Note on a sub-experiment that a published table has no row for; `why` follows its pattern.
 pub fn left_out(plan: &SubExperiment, why: &str) -> String {
     let SubExperiment { name, pattern, .. } = plan;
     format!("{name}: this table leaves out pattern {pattern}{why}; the table `all` has it")
 }
 
-/// As [`left_out`], for published tables of round trips in a closed loop; `None` if it has a place there.
+/// Note as in [`left_out`], for published tables of round trips in a closed loop; `None` if it belongs there.
 pub fn left_out_of_trips(plan: &SubExperiment) -> Option<String> {
     (!plan.workload.is_round_trips()).then(|| left_out(plan, at_a_rate(plan)))
 }
 
-/// Suffix of the pattern for round trips at a rate or of several clients, which published tables do not have.
+/// Suffix of a pattern for round trips at a rate or of several clients, which published tables lack.
 pub fn at_a_rate(plan: &SubExperiment) -> &'static str {
     match plan.workload.is_closed() {
         _ if !plan.are_round_trips() || !plan.workload.is_call() => "",

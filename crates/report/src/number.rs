@@ -1,9 +1,9 @@
-//! Numbers as the tables write them.
+//! Numbers as written in tables.
 
 pub use tripmeter_model::counted;
 pub use tripmeter_model::number::{fixed, per_cent, rounded, signed};
 
-/// Stands for an interval, or a figure, that has no bound.
+/// Text instead of an interval or figure without a bound.
 pub const TOO_SMALL: &str = "n too small";
 
 /// Nanoseconds as microseconds with three decimals.
@@ -16,7 +16,7 @@ pub fn ratio(value: f64) -> String {
     format!("×{}", significant(value, 3, i32::MAX))
 }
 
-/// A number with so many significant digits, and no more decimals than `most_decimals`.
+/// Number with this many significant digits, and at most `most_decimals` decimals.
 pub fn significant(value: f64, digits: i32, most_decimals: i32) -> String {
     let decimals_of = |value: f64| {
         let exponent = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
@@ -25,17 +25,17 @@ pub fn significant(value: f64, digits: i32, most_decimals: i32) -> String {
     let decimals = decimals_of(value);
     let power = 10_f64.powi(decimals.max(-300));
     let rounded = rounded(value * power) / power;
-    // 9.996 has one digit more once it is rounded; what is rounded to 0 keeps its decimals.
+    // 9.996 has one more digit once it is rounded; a number that is rounded to 0 keeps its decimals.
     let shown = if rounded == 0.0 { decimals } else { decimals_of(rounded) };
     format!("{rounded:.*}", shown.max(0) as usize)
 }
 
-/// Whole if it is, else with so many decimals.
+/// No decimals if it is a whole number, else this many.
 pub fn whole_or(value: f64, decimals: usize) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { fixed(value, decimals) }
 }
 
-/// At least three digits, and few decimals.
+/// Number with at least three digits, and few decimals.
 pub fn count(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
@@ -46,7 +46,7 @@ pub fn count(value: f64) -> String {
     }
 }
 
-/// A share in per cent: 0 only if it is nothing at all.
+/// Share in per cent; `0` only if it is exactly 0.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         0.0 => "0".to_owned(),
@@ -55,11 +55,11 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A number with so many significant digits, 1 or more, as C++ streams write it after `std::setprecision(2)`: `0.73`,
-/// `13`, `1.6e+02`.
+/// Number with this many significant digits, 1 or more, as in C++ streams after `std::setprecision(2)`: `0.73`, `13`,
+/// `1.6e+02`.
 ///
 /// # Source
-/// `%.2g` of C (ISO C11, 7.21.6.1), which C++ streams use unless told otherwise.
+/// `%.2g` of C (ISO C11, 7.21.6.1), which C++ streams use by default.
 pub fn cpp(value: f64, digits: i32) -> String {
     if !value.is_finite() {
         return value.to_string().to_lowercase();
@@ -86,7 +86,7 @@ fn without_trailing_zeros(number: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Every form that occurs in the tables of iceperf's documentation.
+    /// Every number format in the tables of iceperf's documentation.
     #[test]
     fn published_numbers_are_written_as_published() {
         let published = [

@@ -1,19 +1,19 @@
-//! The report of results: what was asked and the answer, then a part for each question that the figures allow.
+//! Report of results: question and answer, then a part for each question that the figures allow.
 //!
-//! Nothing is drawn for what was not measured. A chart's title is its question, and its reading is one sentence computed from
-//! the data, never more certain than the intervals: where they hold "no difference", the sentence says so.
+//! Only measured figures are drawn. A chart's title is its question. Its reading is one sentence computed from the
+//! data, never more certain than the intervals: if they show no difference, so does the sentence.
 //!
 //! | Part | Shows |
 //! |---|---|
-//! | `answer` | what is fastest, by how much, and whether it can be believed |
+//! | `answer` | the fastest transport, its lead, and how far the results can be trusted |
 //! | `verdicts` | several results against the first, both sides of a pair, or limits |
 //! | `size`, `tail`, `rounds`, `time`, `load` | a headline figure over payloads, percentiles, rounds, samples and offered rates |
-//! | `copy` | the limit that copying memory sets, in `size` |
+//! | `copy` | the time to copy the payload in memory, in `size` |
 //! | `pairs` | the verdicts of an `ab` |
 //! | `sides` | the ratio of quantiles of two sides |
-//! | `cost`, `loss` | CPU time per message, and what did not come |
-//! | `background` | the audit, what differs between results, plan and versions |
-//! | `measured`, `curves`, `values` | results; which lines there are and how they look; values, and how two of them compare |
+//! | `cost`, `loss` | CPU time per message, and lost messages |
+//! | `background` | the audit, differences between results, plan and versions |
+//! | `measured`, `curves`, `values` | results; selection and looks of lines; values, and how two of them compare |
 
 mod answer;
 mod background;
@@ -39,12 +39,12 @@ use crate::plots::Chart;
 use crate::results::NamedResults;
 use crate::{all, screen};
 
-/// The report of results.
+/// Report of results.
 pub fn page(results: &[NamedResults<'_>]) -> Document {
     page_of(&PageInput { results, ..PageInput::default() })
 }
 
-/// The report of results, with what a command has read beside them.
+/// Report of results, and of what else a command has read, e.g. limits.
 pub fn page_of(input: &PageInput<'_>) -> Document {
     let asked = |place: usize| input.check.and_then(|check| check.pairs.get(place)?.as_ref());
     let sides = input.results.iter().enumerate().map(|(place, one)| MeasuredSide::judged(one, asked(place)));
@@ -79,7 +79,7 @@ impl Document {
     }
 }
 
-/// The first screen and the table of everything, without notes: those that matter are beside the answer.
+/// First screen and table of all figures, without notes: those that matter are next to the answer.
 fn results(results: &[NamedResults<'_>]) -> Vec<Block> {
     let of_one = |one: &NamedResults<'_>| {
         let tables = [screen(one.manifest, false), all(one.manifest)].into_iter().flat_map(|document| document.blocks);

@@ -1,4 +1,4 @@
-//! Both sides of an `ab`, judged as its `ab.json` is: the same figures, rounds and question, all together.
+//! Both sides of an `ab`, judged as in its `ab.json`: same figures, rounds and question, all together.
 
 use crate::document::Digits;
 use crate::number::counted;
@@ -18,24 +18,24 @@ use tripmeter_stats::runs::Question;
 /// Names of the sub-experiments of an `ab`.
 pub const SIDES: [&str; 2] = ["a", "b"];
 
-/// Changes up to this share are none, of several rounds.
+/// Share up to which a change counts as none.
 pub const MARGIN: f64 = 0.02;
-/// Rate of false verdicts.
+/// Rate of false verdicts that is accepted.
 pub const RATE: f64 = 0.05;
 
 /// Question of `tripmeter ab`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AskedPairs {
-    /// The figures that are judged; the headline's if none is named.
+    /// Figures that are judged; those of the headline if none is named.
     pub selection: Selection,
     /// Margin, error rate and power.
     pub question: Question,
-    /// The change that was to be seen, as a share.
+    /// Change that should be detected, as a share.
     pub effect: f64,
 }
 
 impl Default for AskedPairs {
-    /// As `tripmeter ab` asks without flags.
+    /// Question of `tripmeter ab` without flags.
     fn default() -> Self {
         let control = Control::Fdr(RATE);
         let question = Question { layout: Layout::Paired, margin: MARGIN, control, power: 0.95 };
@@ -43,17 +43,17 @@ impl Default for AskedPairs {
     }
 }
 
-/// The verdicts on the pairs of a manifest.
+/// Verdicts on the pairs of a manifest.
 pub struct JudgedPairs {
     pub asked: AskedPairs,
-    /// One for each figure that has ratios, under the name of the first side.
+    /// One for each figure that has ratios; their sub-experiment is the first side's.
     pub figures: Vec<JudgedFigure>,
-    /// How many have none.
+    /// Number of figures without ratios.
     pub not_compared: usize,
 }
 
 impl JudgedPairs {
-    /// All figures that were asked for, judged together.
+    /// Judges all requested figures together.
     pub fn from_manifest(manifest: &Manifest, asked: &AskedPairs) -> Self {
         let pairs = Pairs::from_manifest(manifest, SIDES);
         let paired = pairs.figures(&asked.selection);
@@ -62,7 +62,7 @@ impl JudgedPairs {
         Self { asked: asked.clone(), figures, not_compared }
     }
 
-    /// The verdict on a statistic of a panel's figure, if it was judged.
+    /// Verdict on a statistic of a panel's figure, if it was judged.
     pub fn verdict(
         &self,
         figure: Figure,
@@ -78,7 +78,7 @@ impl JudgedPairs {
         self.figures.iter().find(is_it).map(|one| one.comparison.judged.verdict)
     }
 
-    /// Pairs of the figure that has the fewest, and of the one that has the most.
+    /// Number of pairs, from the figure with the fewest to the one with the most.
     pub fn counts(&self) -> String {
         let counts = || self.figures.iter().map(|one| one.comparison.runs[0]);
         match (counts().min(), counts().max()) {
@@ -87,13 +87,13 @@ impl JudgedPairs {
         }
     }
 
-    /// `slower` and `faster`, or of other figures than latencies `worse` and `better`.
+    /// `slower` and `faster`, or `worse` and `better` if not all figures are latencies.
     fn words(&self) -> [&'static str; 2] {
         let is_latency = |one: &JudgedFigure| one.address.unit() == Unit::Ns;
         if self.figures.iter().all(is_latency) { ["slower", "faster"] } else { ["worse", "better"] }
     }
 
-    /// How many figures have which verdict.
+    /// Sentence on how many figures have each verdict.
     pub fn answer(&self, [a, b]: [&str; 2]) -> String {
         let all = self.figures.len();
         if all == 0 && self.not_compared > 0 {
@@ -120,12 +120,12 @@ impl JudgedPairs {
         format!("{b} compared with {a}, over {}: {}.", self.counts(), parts.join(", "))
     }
 
-    /// Verdicts on a panel's figure at a payload; `None` if nothing of it was judged there.
+    /// Verdicts on a panel's figure at a payload; `None` if none was judged there.
     pub fn sentence(&self, figure: Figure, payload: u64) -> Option<String> {
         self.some(figure, payload, usize::MAX)
     }
 
-    /// Verdict on its first statistic, which is its median unless others were asked for.
+    /// Verdict on the first statistic of a figure, which is its median by default.
     pub fn first(&self, figure: Figure, payload: u64) -> Option<String> {
         self.some(figure, payload, 1)
     }
@@ -138,7 +138,7 @@ impl JudgedPairs {
         Some(format!("{at}, {}.", parts.join("; ")))
     }
 
-    /// `p50 of rtt_half is 2.73 µs with a and 5.74 µs with b, ×1.84 (1.73 to 2.36): slower`.
+    /// Verdict on one figure: `p50 of rtt_half is 2.73 µs with a and 5.74 µs with b, ×1.84 (1.73 to 2.36): slower`.
     fn part(&self, one: &JudgedFigure) -> String {
         let address = &one.address;
         let name = crate::values::name(address.figure);

@@ -1,4 +1,4 @@
-//! Notes on kernel queues that have less room than the plan lets expect.
+//! Notes on kernel queues that are smaller than the plan suggests.
 
 use crate::document::{Note, Severity};
 use crate::merged::Merged;
@@ -9,11 +9,11 @@ use tripmeter_model::plan::SubExperiment;
 
 const QUEUES: &str = "queues";
 
-/// A kind of queue that Linux makes smaller where a limit is reached.
+/// Kind of queue that Linux makes smaller when a limit is reached.
 struct Limited {
     kind: QueueKind,
     name: &'static str,
-    /// Capacity that Linux gives by default, in `unit`.
+    /// Default capacity in Linux, in `unit`.
     usual: u64,
     unit: &'static str,
     limits: &'static str,
@@ -38,7 +38,7 @@ const LIMITED: [Limited; 2] = [
     },
 ];
 
-/// Notes on queues that were given less than others or than usual, and on datagrams of several publishers.
+/// Notes on queues that are smaller than others or than usual, and on datagrams of several publishers.
 pub fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
     let note = |severity, sub: &Merged<'_>, what: String| {
         Note::new(severity, QUEUES, None, format!("{}: {what}", sub.planned.name))
@@ -53,7 +53,7 @@ pub fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
     subs.iter().flat_map(of_sub).flatten().collect()
 }
 
-/// Note on queues of a transport that were given less than others or than usual, if there are any.
+/// Note on queues of a transport that are smaller than others or than usual, if there are any.
 pub fn small_queues(manifest: &Manifest, transport: &str) -> Option<String> {
     let subs = Merged::from_manifest(manifest);
     let mut of_transport = subs.iter().filter(|sub| sub.planned.transport.to_string() == transport);
@@ -65,12 +65,12 @@ fn small(planned: &SubExperiment, queues: &[KernelQueues]) -> Option<String> {
 }
 
 impl Limited {
-    /// Looks at those of the leader, which has both ends open.
+    /// Checks the queues of the leader, which has both ends open.
     fn small(&self, planned: &SubExperiment, queues: &[KernelQueues]) -> Option<String> {
         let Self { kind, name, usual, unit, limits } = self;
         let of_kind = || queues.iter().filter(|one| (one.side, one.kind) == (QueueSide::Leader, *kind));
         let (least, most) = (of_kind().map(|one| one.capacity).min()?, of_kind().map(|one| one.capacity).max()?);
-        // A setting may ask for less than usual.
+        // Settings may request less than usual.
         let expected = if planned.transport.given.is_empty() { most.max(*usual) } else { most };
         let (all, short) = of_kind().fold((0, 0), |(all, short), one| {
             (all + one.count, short + if one.capacity < expected { one.count } else { 0 })
@@ -84,7 +84,7 @@ impl Limited {
     }
 }
 
-/// The socket that several publishers send to.
+/// Note on a socket that several publishers send to.
 fn shared_datagrams(planned: &SubExperiment, queues: &[KernelQueues]) -> Option<String> {
     let publishers = planned.workload.publishers();
     let is_shared = |one: &&KernelQueues| (one.side, one.kind) == (QueueSide::Follower, QueueKind::SharedDatagrams);
@@ -117,7 +117,7 @@ mod tests {
                 .collect();
             let notes: Vec<String> =
                 notes(&Merged::from_manifest(&manifest)).into_iter().map(|note| note.text).collect();
-            // `explain` has the same, by transport.
+            // `explain` has the same note, by transport.
             let transport = manifest.plan.sub_experiments[0].transport.to_string();
             let explained = small_queues(&manifest, &transport).map(|what| format!("one: {what}"));
             assert!(explained.is_none_or(|what| notes.contains(&what)), "{notes:?}");

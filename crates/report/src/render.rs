@@ -10,23 +10,23 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, presets};
 use serde_json::{Value, json};
 use tripmeter_analysis::Row;
 
-/// Columns of a line, which bars fill as far as there is room.
+/// Width of a line, up to which bars fill it.
 const COLUMNS: usize = 80;
 /// Text for a terminal or a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Text {
-    /// Intervals stand below their numbers.
+    /// True if intervals are below their numbers.
     pub has_intervals: bool,
-    /// Meanings of columns stand below their table.
+    /// True if the meanings of columns are below their table.
     pub has_help: bool,
-    /// Escape sequences colour marks and grave notes.
+    /// True if marks and grave notes are coloured by escape sequences.
     pub is_coloured: bool,
-    /// Notes and paragraphs stand in lines as long as they are.
+    /// True if notes and paragraphs are not wrapped.
     pub is_unwrapped: bool,
 }
 
 impl Text {
-    /// The whole document; ends with a line break unless it is empty.
+    /// Text of the document; ends with a line break unless it is empty.
     pub fn render(self, document: &Document) -> String {
         let blocks = document.blocks.iter().map(|block| match block {
             Block::Heading(heading) => format!("{}\n", self.wrapped(&heading.text)),
@@ -49,13 +49,13 @@ impl Text {
         }
     }
 
-    /// In lines of at most [`COLUMNS`], as far as there are blanks.
+    /// Text wrapped at blanks to lines of at most [`COLUMNS`].
     fn wrapped(self, text: &str) -> String {
         if self.is_unwrapped {
             return text.to_owned();
         }
         let options = textwrap::Options::new(COLUMNS).subsequent_indent("  ").break_words(false);
-        // Names are not broken at their hyphens.
+        // Names must not be broken at hyphens.
         textwrap::fill(text, options.word_splitter(textwrap::WordSplitter::NoHyphenation))
     }
 
@@ -77,7 +77,7 @@ impl Text {
         text
     }
 
-    /// The lines of a table with bars of at most so many columns; where it is narrow, intervals take two lines.
+    /// Lines of a table whose bars are at most `bar` characters wide; in a narrow table, intervals take two lines.
     fn lines(self, table: &Table, bar: usize, is_narrow: bool) -> Vec<String> {
         if table.has_bars {
             return self.barred(table);
@@ -109,7 +109,7 @@ impl Text {
         drawn.lines().collect()
     }
 
-    /// The lines of a table with bars between its columns, which are as wide as their widest cell.
+    /// Lines of a table with bars between its columns, which are as wide as their widest cell.
     fn barred(self, table: &Table) -> Vec<String> {
         let unit = |column: &Column| if column.unit.is_empty() { String::new() } else { format!(" [{}]", column.unit) };
         let head = |column: &Column| format!("{}{}", column.title, unit(column));
@@ -155,7 +155,7 @@ impl Text {
     }
 }
 
-/// Words of more than so many characters, broken before settings and what stands in brackets.
+/// Text that is broken before settings and brackets if it has more than `most` characters.
 fn broken(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -163,14 +163,14 @@ fn broken(text: &str, most: usize) -> String {
     text.replace('?', "\n?").replace('&', "\n&").replace(" (", "\n(")
 }
 
-/// The heads: groups above, then titles, then units where any column of the table has one, unless all cells of a column
-/// have units of their own.
+/// Heads: groups, then titles, then units if any column has one. Columns whose cells all have their own units show
+/// none.
 fn heads(table: &Table) -> Vec<String> {
     let columns = &table.columns;
     let has_groups = columns.iter().any(|column| column.group.is_some());
     let head = |(index, column): (usize, &Column)| {
         let next = columns.get(index + 1).and_then(|next| next.group.as_ref());
-        // A group stands above its last column.
+        // The group is above its last column.
         let group = column.group.as_ref().filter(|group| next != Some(*group)).map_or("", String::as_str);
         let above = if has_groups { format!("{group}\n") } else { String::new() };
         let has_none = column.unit.is_empty() || has_groups || has_own_units(table, index);
@@ -188,8 +188,8 @@ fn pairs_text(Facts { title, pairs }: &Facts) -> String {
     title + &pairs.iter().map(line).collect::<String>()
 }
 
-/// CSV of a table: numbers in the units of their figures. What shares are of, the ends of intervals, and marks have
-/// columns of their own where any cell has one; an interval by itself has only these. Unbounded ends are `inf` and `-inf`.
+/// CSV of a table: numbers in the units of their figures. Totals of shares, ends of intervals, and marks have their own
+/// columns if any cell has one; a cell that is only an interval has nothing else. Unbounded ends are `inf` and `-inf`.
 pub fn csv(table: &Table) -> String {
     let has = |is: fn(&Cell) -> bool| -> Vec<bool> {
         (0..table.columns.len()).map(|index| table.rows.iter().any(|(_, cells)| is(&cells[index]))).collect()
@@ -231,7 +231,7 @@ pub fn csv(table: &Table) -> String {
     writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
-/// A cell without format and mark.
+/// Cell without format and mark.
 fn plain(cell: &Cell) -> String {
     match cell {
         Cell::Number { value, .. } | Cell::Ratio { value, .. } | Cell::Bar(value) => value.to_string(),
@@ -240,12 +240,12 @@ fn plain(cell: &Cell) -> String {
         Cell::Floor => "1".to_owned(),
         Cell::InUnit(cell, unit) => format!("{} {unit}", plain(cell)),
         Cell::Text(text) | Cell::Link { text, .. } | Cell::Marked(_, text) => text.clone(),
-        // The ends have columns of their own.
+        // Ends of intervals have their own columns.
         Cell::Range(_) | Cell::Missing(_) => String::new(),
     }
 }
 
-/// JSON: a list of blocks; numbers in the units of their figures, unbounded ends of intervals as null.
+/// JSON of a document: a list of blocks; numbers in the units of their figures, unbounded ends of intervals as null.
 pub fn json(document: &Document) -> Value {
     let block = |block: &Block| match block {
         Block::Heading(heading) => json!({ "heading": heading.text }),
@@ -287,7 +287,7 @@ fn json_table(table: &Table) -> Value {
     })
 }
 
-/// A cell with its mark, as an object.
+/// Cell with its mark, as an object.
 fn json_cell(cell: &Cell) -> Value {
     let mut value = unmarked(cell);
     if !cell.mark().is_empty() {

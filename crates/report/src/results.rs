@@ -5,8 +5,7 @@ use tripmeter_model::manifest::Manifest;
 /// The results of one experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedResults<'a> {
-    /// Name of the results; lines have it beside the transport's if there are several.
+    /// Name of the results; if there are several, lines show it next to the transport.
     pub name: &'a str,
-    /// The manifest.
     pub manifest: &'a Manifest,
 }

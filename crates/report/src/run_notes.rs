@@ -1,4 +1,4 @@
-//! Notes on a whole run, for every table and for the first screen.
+//! Notes on a whole run, for all tables and the first screen.
 
 use crate::document::{Note, Severity};
 use crate::measured::MeasuredSide;
@@ -15,7 +15,7 @@ pub fn outcomes(subs: &[Merged<'_>]) -> Vec<Note> {
     notes::outcomes(subs.iter()).into_iter().map(note).collect()
 }
 
-/// That the run went on later, and with what.
+/// Note that the run was resumed, and which measurements followed.
 fn resumed(manifest: &Manifest) -> Option<Note> {
     let last = manifest.resumptions.iter().rfind(|resumption| !resumption.rest.is_empty())?;
     const NAMED: usize = 10;
@@ -26,14 +26,14 @@ fn resumed(manifest: &Manifest) -> Option<Note> {
     Some(Note::new(Severity::Warning, "resumed", None, text))
 }
 
-/// A note that sides of a sub-experiment share CPUs, a warning where they poll.
+/// Note that sides of a sub-experiment share CPUs; a warning if they poll.
 pub fn shared_cpus(plan: &Plan, planned: &SubExperiment) -> Option<Note> {
     let text = format!("{}: {}", planned.name, plan.shared_cpus(planned)?);
     let severity = if plan.polls_on_shared_cpu(planned) { Severity::Warning } else { Severity::Info };
     Some(Note::new(severity, "shared CPUs", None, text))
 }
 
-/// Notes below a published table on sub-experiments that were cut short, were measured in part, or polled on a shared CPU.
+/// Notes below a published table on sub-experiments that were cut short, partly measured, or polled on a shared CPU.
 pub fn reservations<'a>(manifest: &Manifest, subs: impl Iterator<Item = &'a Merged<'a>>) -> Vec<Note> {
     let results = JudgedResults { manifest: manifest.clone(), allows_damage: true };
     let of_sub = |name: &'a str| {
@@ -45,7 +45,7 @@ pub fn reservations<'a>(manifest: &Manifest, subs: impl Iterator<Item = &'a Merg
     subs.flat_map(|sub| of_sub(&sub.planned.name)).collect()
 }
 
-/// Notes on everything else that lowers the quality of figures, those on trials among them, and on the run.
+/// Notes on the run and on everything else that lowers the quality of its figures, including trials.
 pub fn of_run(side: &MeasuredSide<'_>, of_trials: Vec<Note>) -> Vec<Note> {
     let MeasuredSide { manifest, subs, metrics, .. } = side;
     let plan = &manifest.plan;

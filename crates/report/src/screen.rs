@@ -1,5 +1,5 @@
-//! The first screen: at most 80 columns, systems as rows, payloads as groups of columns, the best first. Everything else is
-//! in the table `all`.
+//! First screen: at most 80 columns; systems are rows, payloads groups of columns, the best first. The table `all` has
+//! all other figures.
 
 mod lines;
 pub(crate) mod notes;
@@ -17,7 +17,7 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::pattern::PATTERNS;
 
-/// A table for each pattern, then path proofs, then the notes, one line for each kind; `all_notes` shows all.
+/// A table for each pattern, path proofs, and notes, one line for each kind; with `all_notes`, all of them.
 pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     let side = MeasuredSide::new(&NamedResults { name: "", manifest });
     let (subs, metrics) = (&side.subs, &side.metrics);
@@ -33,7 +33,7 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     blocks.extend(page.throughput(&tables::stars(&side)).map(Block::Table));
     blocks.extend(fastest::line(&side, |_| true, |_| Figure::ReceivedRate));
     let is_lost = || subs.iter().flat_map(Merged::payloads).any(|cell| cell.is_wholly_lost());
-    // That everything was lost is among the notes.
+    // If everything was lost, notes say so.
     if blocks.is_empty() && !is_lost() {
         let mut cells = subs.iter().flat_map(|sub| &sub.results).flat_map(|result| &result.cells);
         let is_withheld = !manifest.environment.hosts.is_empty() && cells.any(|cell| cell.samples > 0);
@@ -212,7 +212,7 @@ path proofs: 1 ok
         );
     }
 
-    /// Round trips at 1 kHz of each of these, with their medians.
+    /// Round trips at 1 kHz of these systems, with their medians.
     fn paced(systems: &[(&str, &str, f64)]) -> Manifest {
         let mut manifest = fixture::manifest();
         for (index, (name, transport, median)) in systems.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Findings of the audit of samples, beside the row and the figure that they concern; thresholds are in
+//! Findings of the audit of samples, with the row and figure that they concern; thresholds are in
 //! [`tripmeter_analysis::series`].
 
 use crate::document::{Note, Severity};
@@ -14,7 +14,7 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::series::Series;
 use tripmeter_stats::rounds::{drift_of_rounds, modes_of_rounds};
 
-/// Figures that dropping a warm-up may change.
+/// Figures that may change if the warm-up is dropped.
 const FIGURES: [&str; 3] = ["mean", "median", "p99"];
 
 /// Figures whose rounds are audited, with their names in notes.
@@ -40,7 +40,7 @@ pub fn notes_of(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Note
         let rows: Vec<Row> = own.iter().copied().filter(|row| row.payload_bytes == *payload_bytes).collect();
         for row in &rows {
             let mut lines = of_row(sub, metrics, *row);
-            // Rounds of several loads are not judged.
+            // Rounds at several loads are not judged.
             if rows.len() == 1 {
                 lines.extend(of_rounds(sub, metrics, *row));
             }
@@ -55,7 +55,7 @@ pub const KIND: &str = "stability over time";
 /// One series of a figure.
 struct Audited<'a> {
     round: u32,
-    /// Whose calls they are of; 0 where there are no clients.
+    /// Client that made the calls; 0 if there are no clients.
     client: u32,
     series: &'a Series,
 }
@@ -64,7 +64,7 @@ fn place(sub: &Merged<'_>, row: Row) -> String {
     format!("{} {}", sub.planned.name, sub.payload(row.payload_bytes).at())
 }
 
-/// A line for each topic and figure; clients share one.
+/// A line for each topic and figure; clients share a line.
 fn of_row(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
     let mut found: Vec<((Stream, Figure), Vec<Audited<'_>>)> = Vec::new();
     for (round, trial) in metrics.trials(row) {
@@ -82,7 +82,7 @@ fn of_row(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
     found.into_iter().filter_map(of).collect()
 }
 
-/// Name of a series, for people.
+/// Name of a series in notes.
 fn named(sub: &Merged<'_>, row: Row, load: OfferedLoad, stream: &Stream, figure: Figure) -> String {
     let of = match (&stream.topic, load) {
         (Some(topic), _) => format!("{}, topic '{topic}'", sub.planned.name),
@@ -117,7 +117,7 @@ fn of_rounds(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
     lines
 }
 
-/// Everything about one row; of several rounds or clients the first with a finding, and how many there are.
+/// Findings on one row; of several rounds or clients, the text of the first with a finding, and how many have one.
 fn line(sub: &Merged<'_>, place: &str, audited: Vec<Audited<'_>>) -> Option<String> {
     let clients = sub.planned.workload.topology.clients;
     let parts = [modes, drift, warm_up, correlation].iter().filter_map(|say| {

@@ -1,4 +1,4 @@
-//! Two hosts side by side: what they are, what disturbs measuring, their interfaces, clocks and transports.
+//! Two hosts side by side: their machines, settings that disturb measurements, interfaces, clocks and transports.
 
 use crate::document::{Block, Cell, Column, Document, Note, Severity, Table};
 use crate::number::{counted, significant};
@@ -7,12 +7,13 @@ use tripmeter_model::audit::{Audit, Level};
 use tripmeter_model::host::{ClockOffset, HostLook, MachineLook, SystemLook};
 use tripmeter_model::manifest::Network;
 
-/// Columns of a line.
+/// Maximum width of a line.
 const COLUMNS: u16 = 118;
-/// Stands where nothing is known.
+/// Text for an unknown value.
 const NOTHING: &str = "-";
 
-/// This machine beside another: a row for each fact, how far the clocks are apart, and what is not visible.
+/// This machine and another one: a row for each fact, the offset of the clocks, and notes on facts that are not
+/// visible.
 pub fn side_by_side(own: &MachineLook, other: &HostLook) -> Document {
     let title = format!("This host and '{}'", other.to);
     let mut rows = machine(own, &other.machine);
@@ -49,7 +50,7 @@ struct Fact {
     name: String,
     here: String,
     there: String,
-    /// True if it is to be the same.
+    /// True if it should be the same on both hosts.
     is_compared: bool,
 }
 
@@ -79,7 +80,7 @@ fn machine(own: &MachineLook, other: &MachineLook) -> Vec<Fact> {
     ]
 }
 
-/// Facts of both interfaces, and what they and the protocols have counted since they are up.
+/// Facts of both interfaces, and what they and the protocols have counted since they were started.
 fn network(other: &HostLook) -> Vec<Fact> {
     let both = |of: fn(&Network) -> String| [of(&other.here), of(&other.there)];
     let mut facts = vec![
@@ -88,7 +89,7 @@ fn network(other: &HostLook) -> Vec<Fact> {
     ];
     let names: BTreeSet<&String> = other.here.facts.keys().chain(other.there.facts.keys()).collect();
     let of = |network: &Network, name: &str| network.facts.get(name).cloned().unwrap_or_else(|| NOTHING.to_owned());
-    // Offsets of clocks are never the same.
+    // Clock offsets always differ.
     let is_setting = |name: &str| !name.ends_with("_s") && !name.ends_with("_ns");
     facts.extend(
         names.into_iter().map(|name| fact(name, [of(&other.here, name), of(&other.there, name)], is_setting(name))),
@@ -106,7 +107,7 @@ fn network(other: &HostLook) -> Vec<Fact> {
     facts
 }
 
-/// Checks that warn or fail on either.
+/// Checks that warn or fail on either host.
 fn checks(own: &Audit, other: &Audit) -> Vec<Fact> {
     let is_bad = |audit: &Audit, name: &str| {
         audit.findings.iter().any(|finding| finding.check == name && finding.visible && finding.level != Level::Info)
@@ -139,7 +140,7 @@ fn systems(own: &MachineLook, other: &MachineLook) -> Vec<Fact> {
     names.into_iter().map(row).collect()
 }
 
-/// In the largest unit that it has one of.
+/// Time in the largest unit that yields at least 1.
 fn time(ns: u64) -> String {
     let (divisor, unit) = match ns {
         1_000_000_000.. => (1e9, "s"),
@@ -149,7 +150,7 @@ fn time(ns: u64) -> String {
     format!("{} {unit}", significant(ns as f64 / divisor, 3, 3))
 }
 
-/// How far the time of day there is from this one.
+/// Sentence on the offset of the other host's time of day.
 fn clocks(other: &HostLook) -> String {
     match (other.clock, &other.clock_problem) {
         (Some(ClockOffset { offset_ns, error_ns }), _) => {
@@ -161,7 +162,7 @@ fn clocks(other: &HostLook) -> String {
             )
         }
         (None, why) => {
-            let why = why.as_deref().unwrap_or("it was not asked");
+            let why = why.as_deref().unwrap_or("it was not measured");
             format!("The time of day of '{}' is unknown: {why}.", other.to)
         }
     }

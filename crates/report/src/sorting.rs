@@ -1,4 +1,4 @@
-//! Rows of tables in another order.
+//! Sorting of table rows.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, RowGaps, Table};
 use std::cmp::Ordering;
@@ -6,15 +6,15 @@ use std::cmp::Ordering;
 /// A column and a direction, as typed: `COLUMN` or `COLUMN:desc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sort {
-    /// Identifier, title or group of a column, or what a reader calls it.
+    /// Identifier, title or group of a column, or an everyday name for it.
     pub column: String,
-    /// The greatest come first.
+    /// True if the greatest come first.
     pub descending: bool,
 }
 
-/// Words of readers for columns, and their titles.
+/// Everyday names of columns, and their titles.
 const USUAL: [(&str, &str); 1] = [("median", "p50")];
-/// Words of readers for the column that names the rows.
+/// Everyday names of the column that names the rows.
 const NAMES: [&str; 3] = ["name", "transport", "sub-experiment"];
 
 impl std::str::FromStr for Sort {
@@ -34,8 +34,8 @@ impl std::str::FromStr for Sort {
 }
 
 impl Sort {
-    /// Sorts every table that has the column; returns whether one has. Rows without a value come last, equal ones stay in
-    /// their order.
+    /// Sorts every table that has the column; returns true if there is one. Rows without a value come last, equal rows
+    /// keep their order.
     pub fn apply(&self, document: &mut Document) -> bool {
         let mut has_column = false;
         for block in &mut document.blocks {
@@ -49,8 +49,8 @@ impl Sort {
         has_column
     }
 
-    /// The first column that is meant: by identifier, by group and title, by title, by group, by the last word of a
-    /// title, or by what a reader calls it.
+    /// First column that matches: by identifier, by group and title, by title, by group, by the last word of a title,
+    /// or by an everyday name.
     fn place(&self, columns: &[Column]) -> Option<usize> {
         let word = self.column.trim();
         let is_word = |text: &str| text.eq_ignore_ascii_case(word);
@@ -70,7 +70,7 @@ impl Sort {
         let digits = table.columns[index].digits;
         let mut keys: Vec<Option<SortKey>> = Vec::new();
         for (place, (row, cells)) in table.rows.iter().enumerate() {
-            // What stands in another row of the same address sorts with it.
+            // Cells shown in another row of the same address sort with that row.
             let above = place.checked_sub(1).filter(|above| row.is_some() && table.rows[*above].0 == *row);
             keys.push(match (&cells[index], above) {
                 (Cell::Missing(Missing::NotOfThisRow), Some(above)) => keys[above].clone(),
@@ -126,7 +126,7 @@ fn title(column: &Column) -> String {
     group + &column.title.replace('\n', " ")
 }
 
-/// The columns of all tables by which rows can be sorted, each once: its identifier, and its title where that is another.
+/// Columns of all tables by which rows can be sorted, without duplicates: identifier, and title if it differs.
 pub fn sortable<'a>(documents: impl Iterator<Item = &'a Document>) -> Vec<String> {
     let mut names = Vec::new();
     for block in documents.flat_map(|document| &document.blocks) {

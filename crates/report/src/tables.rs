@@ -1,4 +1,4 @@
-//! The tables of everything: the sub-experiments that each is of, and notes on their rows.
+//! Tables with all figures: the sub-experiments that each one shows, and notes on its rows.
 
 pub mod background;
 mod call;
@@ -27,16 +27,16 @@ use tripmeter_model::pattern::latency_of_calls;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::workload::Workload;
 
-/// A table of a pattern, as `all` shows it.
+/// Table of a pattern, as shown by `all`.
 pub struct PatternTable {
     pub pattern: Pattern,
-    /// Ends the caption.
+    /// End of the caption.
     pub what: &'static str,
-    /// True for the pattern's workloads that it shows; recordings have a table of their own.
+    /// True for those workloads of the pattern that it shows; recordings have their own table.
     has: fn(&Workload) -> bool,
-    /// The figure by which its rows are ranked.
+    /// Figure by which rows are ranked.
     pub figure: fn(OfferedLoad) -> Figure,
-    /// Returns it with a title and these rows.
+    /// Makes the table with a title and these rows.
     pub table: fn(String, &MeasuredSide<'_>, &[TableRow<'_>]) -> Table,
 }
 
@@ -65,12 +65,12 @@ const fn table(
 }
 
 impl PatternTable {
-    /// Pattern and part of it, for people.
+    /// Caption, e.g. `pattern ping, several followers`.
     pub fn caption(&self) -> String {
         format!("pattern {}{}", self.pattern.as_str(), self.what)
     }
 
-    /// True if a sub-experiment is of this table.
+    /// True if the table shows a sub-experiment.
     pub fn is_of(&self, sub: &SubExperiment) -> bool {
         sub.pattern == self.pattern && !sub.workload.is_recorded() && (self.has)(&sub.workload)
     }
@@ -80,7 +80,7 @@ impl PatternTable {
     }
 }
 
-/// Notes on payloads of round trips, for which the first screen has words of its own.
+/// Notes on payloads of round trips, which the first screen words differently.
 pub fn payload_notes(side: &MeasuredSide<'_>) -> Vec<Note> {
     of_trips(&[PING.rows(side), FAN_OUT.rows(side)].concat())
 }
@@ -98,7 +98,7 @@ pub fn notes(side: &MeasuredSide<'_>) -> Vec<Note> {
     .concat()
 }
 
-/// Rows of throughput that the first screen marks `*`.
+/// Rows of throughput that the first screen marks with `*`.
 pub fn stars(side: &MeasuredSide<'_>) -> BTreeSet<Row> {
     let lines = throughput::lines(&THROUGHPUT.rows(side));
     lines.iter().filter(|line| !line.star().is_empty()).map(|line| line.row.row).collect()

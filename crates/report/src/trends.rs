@@ -1,4 +1,4 @@
-//! Figures over time as a page: small multiples of every figure, with steps, limits and breaks of the environment.
+//! Page of figures over time: small charts of every figure, with steps, limits and changes of the environment.
 
 use crate::changes::{changes, unseen};
 use crate::document::{Block, Cell, Column, Document, Heading, Table};
@@ -11,25 +11,25 @@ use tripmeter_model::limits::FigureLimits;
 use tripmeter_model::payload::{at_text, size_key};
 use tripmeter_stats::median;
 
-/// Input of the page.
+/// Input of the page of trends.
 pub struct Trends<'a> {
-    /// The experiments and their figures.
+    /// Experiments and their figures.
     pub history: &'a History,
-    /// Limits to draw.
+    /// Limits to draw, if any.
     pub limits: Option<&'a FigureLimits>,
     /// Steps and drifts that were found.
     pub changes: &'a [Change],
-    /// In so many figures.
+    /// Number of figures that were searched for changes.
     pub series: usize,
-    /// In how many experiments of each figure they were looked for.
+    /// Number of experiments that each figure has for the search.
     pub reach: &'a Reach,
-    /// Sub-experiments that were measured otherwise from some experiment on, a line each.
+    /// Sub-experiments whose plan changed from some experiment on, a line each.
     pub other_plans: &'a [String],
-    /// The page of each experiment as a URL; empty where there is none.
+    /// URL of the page of each experiment; empty if there is none.
     pub links: &'a [String],
 }
 
-/// Changes, every figure over the experiments, and the experiments.
+/// Page of changes, every figure over the experiments, and the experiments.
 pub fn trends(input: &Trends<'_>) -> Document {
     let heading = |id, text: &str| Block::Heading(Heading { id, text: text.to_owned() });
     let mut blocks = vec![heading("changes", "What changed"), Block::Text(answer(input))];
@@ -71,7 +71,8 @@ fn answer(input: &Trends<'_>) -> String {
     format!("{} and {} in {looked}, of {}.", both[0], both[1], listed(&names))
 }
 
-/// A group whose lines can share an axis, or each line by itself: beside a much greater one a change could not be seen.
+/// Whole group if its lines can share an axis, else each line separately: next to a much greater one, no change is
+/// visible.
 fn apart<'a, 'b>(group: &'b [&'a HistorySeries]) -> Vec<&'b [&'a HistorySeries]> {
     const FAR_APART: f64 = 4.0;
     let middles =
@@ -80,7 +81,7 @@ fn apart<'a, 'b>(group: &'b [&'a HistorySeries]) -> Vec<&'b [&'a HistorySeries]>
     if most > FAR_APART * least { group.chunks(1).collect() } else { vec![group] }
 }
 
-/// One figure over the experiments, a line for each payload.
+/// Chart of one figure over the experiments, a line for each payload.
 fn chart(input: &Trends<'_>, group: &[&HistorySeries]) -> Chart {
     let address = &group[0].address;
     let (factor, unit) = unit(address.figure);

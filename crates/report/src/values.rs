@@ -1,4 +1,4 @@
-//! Values with their intervals, how two compare, and how they are written.
+//! Values with their intervals, comparison of two values, and their text.
 
 use crate::document::Digits;
 use tripmeter_analysis::{Rounds, derived};
@@ -8,10 +8,10 @@ use tripmeter_stats::rounds::{ALPHA, figure_over_rounds};
 use tripmeter_stats::shift::{Shift, fewest_pairs};
 use tripmeter_stats::{ErrorBounds, median};
 
-/// A figure over rounds, or of the only one, with an interval if there are rounds or samples enough for one.
+/// Figure over rounds, or of the only round, with an interval if there are enough rounds or samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Value {
-    /// In the unit of the figure.
+    /// Value, in the unit of the figure.
     pub value: f64,
     pub interval: Option<Interval>,
     pub rounds: usize,
@@ -19,16 +19,16 @@ pub struct Value {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Its interval is beside 1.
+    /// The interval excludes 1.
     Different,
-    /// Its interval has 1 inside.
+    /// The interval contains 1.
     NoDifference,
-    /// It has no interval.
+    /// There is no interval.
     Unknown,
 }
 
 impl Value {
-    /// Median of rounds, which two clocks may put off by `errors`, with the interval within the only one.
+    /// Median over rounds with its interval, or with that within the only round; `errors` is the error of two clocks.
     pub fn over(values: &[f64], within: Option<Interval>, errors: ErrorBounds) -> Option<Self> {
         let over = figure_over_rounds(values, errors)?;
         let interval = if values.len() == 1 { within } else { over.interval };
@@ -47,7 +47,7 @@ impl Value {
         Self { value: self.value * factor, interval, ..self }
     }
 
-    /// Side of 1 that a ratio is on.
+    /// Outcome of a comparison that yields this ratio.
     pub fn seen(self) -> Seen {
         match self.interval {
             Some(Interval { low, high }) if low > 1.0 || high < 1.0 => Seen::Different,
@@ -56,12 +56,12 @@ impl Value {
         }
     }
 
-    /// A ratio as `×7.9 (7.2 to 8.4)`, or that there is no interval.
+    /// Ratio as `×7.9 (7.2 to 8.4)`, or with a note that there is no interval.
     pub fn as_ratio(self) -> String {
         format!("×{} ({})", Digits::Significant(3).write(self.value), self.interval_text())
     }
 
-    /// A ratio as `7.9 times slower (7.2 to 8.4)`, or that there is no interval.
+    /// Ratio as `7.9 times slower (7.2 to 8.4)`, or with a note that there is no interval.
     pub fn as_slower(self) -> String {
         format!("{} times slower ({})", Digits::Significant(3).write(self.value), self.interval_text())
     }
@@ -77,13 +77,13 @@ impl Value {
     }
 }
 
-/// How many times `theirs` is `ours`.
+/// Ratio of `ours` to `theirs`.
 pub fn compare(ours: &Rounds<'_>, theirs: &Rounds<'_>, are_paired: bool) -> Option<Value> {
     if are_paired || (ours.values.len() == 1 && theirs.values.len() == 1) {
         let each = derived::ratio(ours, theirs);
-        // What is within the only round does not say what other rounds would be.
+        // The interval within the only round says nothing about other rounds.
         let paired = Value::over(&each.values, None, each.errors)?;
-        // Where rounds are too few for an interval, it is what the values beside it are to each other.
+        // With too few rounds for an interval, the ratio is the quotient of the displayed medians.
         let of_medians = || Some(median(ours.values)? / median(theirs.values).filter(|theirs| *theirs > 0.0)?);
         return match paired.interval {
             Some(_) => Some(paired),
@@ -96,25 +96,25 @@ pub fn compare(ours: &Rounds<'_>, theirs: &Rounds<'_>, are_paired: bool) -> Opti
     Some(Value { value: shift.hodges_lehmann(), interval, rounds })
 }
 
-/// Puts first what is ahead of all others round by round, where the order by medians over rounds is another. `ratio` is of one
-/// to the other: the whole interval below 1 is ahead.
+/// Moves to the front what is ahead of the first round by round, if the order by medians differs. `ratio` compares one
+/// with another: an interval below 1 is ahead.
 pub fn lead<T>(ranked: &mut [T], ratio: impl Fn(&T, &T) -> Option<Value>) {
     let is_ahead =
         |one: &T, first: &T| ratio(one, first).and_then(|ratio| ratio.interval).is_some_and(|of| of.high < 1.0);
-    // Rounds may contradict each other in a circle.
+    // Rounds may contradict each other in a circle, so the number of steps is limited.
     for _ in 0..ranked.len() {
         let Some(place) = (1..ranked.len()).find(|place| is_ahead(&ranked[*place], &ranked[0])) else { break };
         ranked[..=place].rotate_right(1);
     }
 }
 
-/// The name of a figure without its unit.
+/// Name of a figure without its unit.
 pub fn name(figure: Figure) -> &'static str {
     let id = figure.id();
     ["_ns", "_hz"].iter().find_map(|unit| id.strip_suffix(unit)).unwrap_or(id)
 }
 
-/// Factor of values, and the unit that they have then.
+/// Factor of values, and their unit after it.
 pub fn unit(figure: Figure) -> (f64, &'static str) {
     match figure.unit() {
         Unit::Ns => (1e-3, "µs"),
@@ -123,13 +123,13 @@ pub fn unit(figure: Figure) -> (f64, &'static str) {
     }
 }
 
-/// A sentence that begins with these words.
+/// Text with a capital first letter.
 pub fn capitalised(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// `A`, `A and B`, `A, B and C`; of more than four the first three, and how many others there are.
+/// `A`, `A and B`, `A, B and C`; of more than four names the first three, and the number of others.
 pub fn listed(names: &[&str]) -> String {
     match names {
         [] => String::new(),

@@ -11,7 +11,7 @@ use tripmeter_stats::change::{ChangeVerdict, Control};
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 
-/// Where a figure is, within its sub-experiment. The load is shown only where it is not a closed loop everywhere.
+/// Columns of a figure's address within its sub-experiment; without the load if all rows are of closed loops.
 pub fn address_columns() -> [Column; 3] {
     [
         Column::numbers("payload_bytes", "payload", "", Digits::Size, ""),
@@ -20,7 +20,7 @@ pub fn address_columns() -> [Column; 3] {
     ]
 }
 
-/// A cell for each of [`address_columns`].
+/// Cells of [`address_columns`].
 pub fn address_cells(address: &FigureAddress) -> [Cell; 3] {
     let load = if address.load == OfferedLoad::Closed { String::new() } else { address.load.to_string() };
     let size = match address.has_several_sizes {
@@ -30,12 +30,12 @@ pub fn address_cells(address: &FigureAddress) -> [Cell; 3] {
     [size, Cell::text(load), Cell::text(address.name())]
 }
 
-/// A column of values of any figure, times in microseconds.
+/// Column of values of any figure, times in microseconds.
 pub fn value_column(id: &str, title: &str) -> Column {
     Column::numbers(id, title, "µs", Digits::Fixed(3), "")
 }
 
-/// A value in a [`value_column`], with its unit unless it is a time; missing if there is none.
+/// Value in a [`value_column`], with its unit unless it is a time; missing if there is none.
 pub fn value_cell(figure: Figure, value: Option<f64>) -> Cell {
     with_interval(figure, value, None)
 }
@@ -55,39 +55,39 @@ fn with_interval(figure: Figure, value: Option<f64>, interval: Option<Interval>)
     if unit.is_empty() { number } else { Cell::InUnit(Box::new(number), unit) }
 }
 
-/// A share as a change in per cent, with its sign; missing if it is not a number.
+/// Share as a change in per cent, with its sign; missing if it is not a number.
 pub fn change_cell(share: Option<f64>) -> Cell {
     // Without the noise of binary fractions, and never -0.
     Cell::maybe(share.filter(|share| !share.is_nan()).map(|share| per_cent(share) + 0.0))
 }
 
-/// Begins notes of what has no limit or was not measured.
+/// Beginning of notes on figures without a limit or measurement.
 pub const NOT_CHECKED: &str = "not checked";
-/// Begins notes of what only one of two results has.
+/// Beginning of notes on figures that only one of two results has.
 pub const NOT_COMPARED: &str = "not compared";
 
-/// A note of what only one side has; it begins with `FAILED` if it fails, else with `kind`.
+/// Note on something that only one side has; it begins with `FAILED` if that fails, else with `kind`.
 pub fn of_one_side(text: &str, kind: &str, fails: bool) -> Note {
     let (severity, begin) = if fails { (Severity::Error, "FAILED") } else { (Severity::Info, kind) };
     Note::new(severity, "of one side only", None, format!("{begin}: {text}"))
 }
 
-/// A note on sub-experiments, if there are any.
+/// Note on sub-experiments, if there are any.
 pub fn lacking(names: &[String], what: &str, kind: &str, fails: bool) -> Option<Note> {
     let text = || format!("{} {what}: {}", counted(names.len(), "sub-experiment"), names.join(", "));
     (!names.is_empty()).then(|| of_one_side(&text(), kind, fails))
 }
 
-/// Stands for figures that there are limits of.
+/// Text for figures that have limits, but were not measured.
 pub const NOT_MEASURED: &str = "not measured";
 
-/// A note that fails a sub-experiment although its figures pass, if there is a reason.
+/// Note that fails a sub-experiment although its figures pass, if there is a reason.
 pub fn distrusted(name: &str, why: &Option<String>) -> Option<Note> {
     let text = format!("FAILED: {name}: {}", why.as_ref()?);
     Some(Note::new(Severity::Error, "not trusted", None, text))
 }
 
-/// Notes on transports that could not run, which fail if `strict`.
+/// Notes on transports that could not run; failures if `strict`.
 pub fn could_not_run(lines: &[String], strict: bool) -> impl Iterator<Item = Note> {
     lines.iter().map(move |line| match strict {
         true => Note::new(Severity::Error, "could not run", None, format!("FAILED: {line}")),
@@ -95,24 +95,23 @@ pub fn could_not_run(lines: &[String], strict: bool) -> impl Iterator<Item = Not
     })
 }
 
-/// Notes of what else is to be known of a sub-experiment.
+/// Further notes on a sub-experiment.
 pub fn known<'a>(name: &'a str, notes: &'a [String]) -> impl Iterator<Item = Note> + 'a {
     notes.iter().map(move |why| Note::new(Severity::Warning, "to be known", None, format!("note: {name}: {why}")))
 }
 
 pub struct JudgedRow<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// How many of its figures passed, and of how many.
+    /// Number of its figures that passed, and of all its figures.
     pub passed: [usize; 2],
-    /// Its worst figure, and how bad that is.
+    /// Worst figure, and by how much it is worse.
     pub worst: Option<(String, Cell)>,
-    /// True if none of them failed.
+    /// True if none of its figures failed.
     pub is_good: bool,
 }
 
-/// A page of judged sub-experiments: tables of all figures, a row for each sub-experiment, notes and the verdict. `worst` and
-/// `change` are id and title of the columns of the worst figure.
+/// Page of judged sub-experiments: tables of all figures, a row for each sub-experiment, notes and the verdict. `worst`
+/// and `change` have id and title of the two columns of the worst figure.
 pub fn page<'a>(
     details: impl Iterator<Item = Table>,
     [worst, change]: [[&str; 2]; 2],
@@ -131,7 +130,7 @@ pub fn page<'a>(
         let (figure, change) = worst.unwrap_or_else(|| (String::new(), Cell::text("")));
         let verdict = Cell::text(match is_good {
             false => "FAILED",
-            // Of the others it is not known.
+            // The remaining figures neither passed nor failed.
             true if passed < of => "inconclusive",
             true => "passed",
         });
@@ -149,7 +148,7 @@ pub fn page<'a>(
     Document { blocks }
 }
 
-/// Meaning of the columns, a line each; `has_intervals` if the sides have theirs.
+/// Legend of the columns, a line each; `has_intervals` if the sides have intervals.
 pub fn legend(question: &Question, sides: [&str; 2], has_intervals: bool) -> String {
     let [reference, result] = sides;
     let (estimate, interval, unit) = match question.layout {
@@ -167,7 +166,7 @@ pub fn legend(question: &Question, sides: [&str; 2], has_intervals: bool) -> Str
     )
 }
 
-/// Rows of runs that are not in pairs, one for each figure.
+/// Table of runs that are not in pairs, a row for each figure.
 pub fn table(title: &str, all: &[JudgedFigure], sides: [&str; 2]) -> Table {
     let side = |side: &str| value_column(&format!("{}_ns", side.to_lowercase()), side);
     let columns = address_columns().into_iter().chain([
@@ -195,7 +194,8 @@ pub fn table(title: &str, all: &[JudgedFigure], sides: [&str; 2]) -> Table {
     Table::new(title.to_owned(), columns.chain(verdict_columns(seen_from)).collect(), all.iter().map(row).collect())
 }
 
-/// Rows of pairs of runs, one for each figure, in 80 columns: the ratio has its interval below, and the sides only if asked.
+/// Table of pairs of runs in 80 columns, a row for each figure: the ratio has its interval below, the sides only if
+/// requested.
 pub fn table_of_pairs(all: &[JudgedFigure], sides: [&str; 2], has_intervals: bool) -> Table {
     let pairs = all.first().map_or(0, |one| one.comparison.runs[0]);
     let is_same = all.iter().all(|one| one.comparison.runs[0] == pairs);
@@ -243,12 +243,12 @@ fn verdict_cells(one: &JudgedFigure, seen_from: Cell) -> [Cell; 3] {
     [Cell::number(judged.p_changed), seen_from, Cell::text(verdict)]
 }
 
-/// The smallest increase that is seen, in per cent.
+/// Smallest increase that would be detected, in per cent.
 fn seen_from_percent(one: &JudgedFigure) -> Option<f64> {
     one.comparison.min_detectable_effect.map(|ratio| (ratio - 1.0) * 100.0)
 }
 
-/// An interval; without bounds if there are too few runs for one.
+/// Interval; unbounded if there are too few runs for one.
 fn bounded(interval: Option<Interval>) -> Interval {
     interval.unwrap_or(Interval::UNBOUNDED)
 }
@@ -274,14 +274,14 @@ pub fn summary(all: &[JudgedFigure], question: &Question, effect: f64) -> String
     format!("{}; margin {margin}. {wrong}.\n", counts.join(", ")) + &blindness(all, question, effect) + &clocks(all)
 }
 
-/// Where the quotient of two medians is outside the interval of the ratio beside them: a quotient of runs that fall into
-/// modes is of another mode than its median.
+/// Quotient of two medians, if it is outside the interval of their ratio: runs fall into modes, and the medians are
+/// from different ones.
 pub fn quotient_outside([reference, result]: [f64; 2], interval: Option<Interval>) -> Option<f64> {
     let (quotient, interval) = (result / reference, interval?);
     (quotient.is_finite() && (quotient < interval.low || quotient > interval.high)).then_some(quotient)
 }
 
-/// A note on each figure whose ratio is another than its columns suggest.
+/// Notes on figures whose ratio differs from the quotient of the medians.
 pub fn modes(all: &[JudgedFigure], sides: [&str; 2]) -> Vec<Note> {
     let note = |one: &JudgedFigure| {
         let quotient = quotient_outside(one.comparison.sides, one.comparison.judged.interval)?;
@@ -296,7 +296,7 @@ pub fn modes(all: &[JudgedFigure], sides: [&str; 2]) -> Vec<Note> {
     all.iter().filter_map(note).collect()
 }
 
-/// A line if the clocks of two hosts put latencies off.
+/// Note that the clocks of two hosts add an error to latencies.
 fn clocks(all: &[JudgedFigure]) -> String {
     let latencies = all.iter().filter(|one| one.address.figure.unit() == Unit::Ns);
     let most_ns = latencies.flat_map(|one| one.comparison.errors).fold(0.0, f64::max);
@@ -307,12 +307,12 @@ fn clocks(all: &[JudgedFigure]) -> String {
     format!("two clocks add an error of up to {most} µs to latencies; intervals and verdicts include it\n")
 }
 
-/// A line if a change of that size may have been missed.
+/// Note that a change of this size may have been missed.
 fn blindness(all: &[JudgedFigure], question: &Question, effect: f64) -> String {
     let is_seen = |one: &&JudgedFigure| {
         one.comparison.min_detectable_effect.is_some_and(|ratio| ratio.max(ratio.recip()) <= 1.0 + effect)
     };
-    // Of a figure that is 0 in a run there is nothing to say.
+    // A figure that is 0 in a run has no detectable effect.
     let able = || all.iter().filter(|one| one.comparison.log_sd.is_some() && one.is_bounded);
     let seen = able().filter(is_seen).count();
     if seen == able().count() {
@@ -334,7 +334,7 @@ fn blindness(all: &[JudgedFigure], question: &Question, effect: f64) -> String {
     )
 }
 
-/// A share as `2 %`, without the noise of binary fractions.
+/// Share as `2 %`, without the noise of binary fractions.
 pub fn percent(share: f64) -> String {
     format!("{} %", per_cent(share))
 }

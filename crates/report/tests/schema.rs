@@ -1,4 +1,4 @@
-//! The committed schemas of the files in a results folder are made of the types.
+//! The committed schemas of a results folder must match those generated from the types.
 
 use schemars::{JsonSchema, schema_for};
 use std::path::Path;

@@ -189,7 +189,7 @@ impl Chunks {
                 let read = file.read_at(free, *at)?;
                 *at += read as u64;
                 if read == 0 && *at < self.size {
-                    return Err(io::Error::other("it became shorter meanwhile"));
+                    return Err(io::Error::other("it became shorter while it was read"));
                 }
                 read
             }

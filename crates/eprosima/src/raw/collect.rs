@@ -12,11 +12,11 @@ use tripmeter_model::file::FileError;
 
 /// Maximum number of samples held, 8 bytes each: twice the maximum of one payload in an experiment.
 const MOST_SAMPLES: usize = if cfg!(test) { 1 << 20 } else { 200_000_000 };
-const TOO_MANY: &str = "is beyond the most samples that are held at a time (200000000)";
+const TOO_MANY: &str = "exceeds the maximum of samples held at a time (200000000)";
 
 /// Maximum number of payloads of a file: an experiment has some dozens.
 const MOST_PAYLOADS: usize = if cfg!(test) { 1000 } else { 100_000 };
-const TOO_MANY_PAYLOADS: &str = "is of more payloads than a file may have (100000)";
+const TOO_MANY_PAYLOADS: &str = "begins more payloads than a file may have (100000)";
 
 /// Maximum number of samples whose memory is kept for the next payload.
 const SPARE_SAMPLES: usize = 1 << 20;

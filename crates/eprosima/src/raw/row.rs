@@ -102,7 +102,7 @@ pub fn payload_of_cut(layout: &RowLayout, line: &[u8]) -> Option<Bytes> {
 fn header_failed(file: &Path, error: ChunkError) -> FileError {
     match error {
         ChunkError::Io(error) => FileError::reading(file, &error),
-        ChunkError::LineTooLong => FileError::wrong(file, "there is no line break in its beginning, so it is not CSV"),
+        ChunkError::LineTooLong => FileError::wrong(file, "no line break near the beginning, so it is not CSV"),
     }
 }
 
@@ -119,7 +119,7 @@ fn latency(text: &str) -> Result<f64, RowError> {
         _ if text.is_empty() => wrong("is empty; the latency is missing"),
         Err(_) if text.contains(',') => wrong("is not a number; write it with a decimal point"),
         Err(_) => wrong("is not a number"),
-        Ok(value) if value.is_nan() => wrong("is not a number; a latency must be"),
+        Ok(value) if value.is_nan() => wrong("is not a number; a latency must be finite"),
         Ok(value) if value.is_infinite() => wrong("is infinite or too large; a latency must be finite"),
         Ok(_) if text.starts_with('-') => wrong("is negative; a latency must be 0 or more"),
         Ok(value) => Ok(value),

@@ -258,7 +258,7 @@ fn more_samples_than_are_held_are_an_error() {
     packed.write_all(HEADER.as_bytes()).unwrap();
     let rows = "1,16,1.0\n".repeat(1 << 16);
     (0..17).for_each(|_| packed.write_all(rows.as_bytes()).unwrap());
-    wrong(packed.finish().unwrap(), &["beyond the most samples that are held at a time (200000000)", "line 1"]);
+    wrong(packed.finish().unwrap(), &["exceeds the maximum of samples held at a time (200000000)", "line 1"]);
 }
 
 #[test]

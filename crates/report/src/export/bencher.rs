@@ -19,8 +19,8 @@ const MOST_NAME: usize = 1000;
 /// metrics have the names of their figures. Latencies are in nanoseconds. From six rounds on, bounds are the 95 %
 /// interval of the median.
 ///
-/// Left out are percentiles with too few samples for an upper bound, payloads that failed, were interrupted, were not
-/// measured or missed their rate, and transports that polled on a shared CPU.
+/// Left out are percentiles with too few samples for an upper bound, and transports that polled on a shared CPU. So are
+/// payloads that failed, were interrupted, were not measured or missed their rate.
 pub fn bencher(results: &[NamedResults<'_>]) -> (Value, Vec<String>) {
     let mut all = Map::new();
     let subs = measured(results);

@@ -1,4 +1,4 @@
-//! Charts: their data for the script of the page, and the same as a table. A heat map is a table with colours.
+//! Charts: their data for the page's script, and as a table. A heat map is a table with colours.
 
 use super::table;
 use super::text::{cut, escaped, hint, sentence, words};
@@ -10,14 +10,14 @@ use tripmeter_model::metric::Interval;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::printable;
 
-/// Most different x of lines that are columns of a table.
+/// Maximum number of different x values with which lines are columns of a table.
 const MOST_COLUMNS: usize = 16;
-/// Most lines that are columns of a table.
+/// Maximum number of lines that are columns of a table.
 const MOST_LINES: usize = 8;
-/// Most rows of a table beside a chart; lines of more points are summarised.
+/// Maximum number of rows of a chart's table; lines with more points are summarised.
 const MOST_ROWS: usize = 200;
 
-/// A chart with what it shows in words and numbers.
+/// Chart with its texts, and its numbers as a table.
 pub fn html(chart: &Chart) -> String {
     let line = |class: &str, text: &str| match text.is_empty() {
         true => String::new(),
@@ -52,12 +52,12 @@ pub fn html(chart: &Chart) -> String {
 
 /// The chart as JSON that is safe within a script.
 fn data(chart: &Chart) -> String {
-    // Numbers that are not finite are null.
+    // Non-finite numbers become null.
     let text = serde_json::to_string(chart).expect("a chart has no map whose keys are no words");
     printable::json(&text).replace('<', "\\u003c").replace('&', "\\u0026")
 }
 
-/// A heat map: colours below the text of each cell.
+/// Heat map as a table whose cells have a colour and a text.
 fn heat(heat: &Heat, labels: [&str; 2], columns: &[String]) -> String {
     let [rows, above] = labels;
     let name = hint(&format!("{rows} by {above}"));
@@ -93,7 +93,7 @@ fn heat(heat: &Heat, labels: [&str; 2], columns: &[String]) -> String {
     html + "</tbody>\n</table>\n</div>\n"
 }
 
-/// The numbers of a chart.
+/// Numbers of a chart as tables.
 fn tables(chart: &Chart) -> Vec<Table> {
     let mut tables = Vec::new();
     if !chart.stacks.is_empty() {
@@ -109,7 +109,7 @@ fn tables(chart: &Chart) -> Vec<Table> {
     if !chart.bars.is_empty() {
         let ends = ["from", "to"].map(|end| format!("{}, {end}", chart.x.label()));
         let columns = [&ends[0], &ends[1], &chart.y.label].map(|title| number(title));
-        // Only what is there, at most as many as a table may have.
+        // Bars that are not empty, at most as many as a table may have.
         let bars = chart.bars.iter().filter(|bar| bar.count > 0.0).take(MOST_ROWS);
         let rows = bars.map(|bar| (None, [bar.from, bar.to, bar.count].map(Cell::number).to_vec()));
         tables.push(Table::new(String::new(), columns.to_vec(), rows.collect()));
@@ -148,7 +148,7 @@ fn value(value: Option<f64>, interval: Option<(f64, f64)>) -> Cell {
     }
 }
 
-/// An x as the axis writes it.
+/// Text of an x value, as on the axis.
 fn x_text(x: &X, at: f64) -> String {
     match x {
         X::Categories { names, .. } => names.get(at as usize).cloned().unwrap_or_default(),
@@ -161,7 +161,7 @@ fn x_text(x: &X, at: f64) -> String {
     }
 }
 
-/// A line of the chart by its x; rows and columns as there are fewer of them.
+/// Table of the lines of a chart: a column for each x if there are few, else a column for each line, else a summary.
 fn lines(chart: &Chart) -> Table {
     let mut all: Vec<f64> = chart.lines.iter().flat_map(|line| line.points.iter().map(|point| point.0)).collect();
     all.sort_by(f64::total_cmp);
@@ -195,7 +195,7 @@ fn lines(chart: &Chart) -> Table {
     summary(chart.lines.iter().map(|line| (line.name.as_str(), points(line))), &chart.y.label)
 }
 
-/// Number of many points, their least and greatest value, and where these are.
+/// Summary of lines with many points: their number, least and greatest value, and where these are.
 fn summary<'a>(lines: impl Iterator<Item = (&'a str, Vec<(f64, f64, f64)>)>, y: &str) -> Table {
     let mut columns = vec![Column::words("line", y, ""), Column::numbers("n", "points", "", Digits::Integer, "")];
     columns.extend(["least", "at", "greatest", "at"].map(number));

@@ -1,4 +1,4 @@
-//! Tables.
+//! Tables as HTML.
 
 use super::text::{escaped, escaped_lines, hint, words};
 use crate::cell_text::{has_own_units, helps, is_same, texts};
@@ -8,12 +8,12 @@ use std::fmt::Write as _;
 /// Longer tables scroll in a box as high as the window.
 const TALL_ROWS: usize = 60;
 
-/// The class of the box that a table of so many rows scrolls in.
+/// Class of the scrolling box around a table with this many rows.
 pub fn scroll(rows: usize) -> &'static str {
     if rows > TALL_ROWS { "scroll tall" } else { "scroll" }
 }
 
-/// A table in a box that scrolls, and what its columns mean.
+/// Table in a scrolling box, and the legend of its columns.
 pub fn html(table: &Table) -> String {
     let name = if table.title.is_empty() { "Table" } else { &table.title };
     let title = if table.title.is_empty() {
@@ -64,7 +64,7 @@ fn head(table: &Table) -> String {
 
 fn body(table: &Table) -> String {
     let mut body = String::from("<tbody>\n");
-    // A column of words at the left names its row.
+    // A left column of text names the rows.
     let has_names = table.columns.first().is_some_and(|column| !column.is_right);
     for (index, row) in table.rows.iter().enumerate() {
         let above = index.checked_sub(1).map(|above| &table.rows[above]);
@@ -121,20 +121,20 @@ fn cell(column: &Column, cell: &Cell, tag: &str, is_repeated: bool) -> String {
     format!("<{tag}{class}{value}{hints}>{inner}</{end}>")
 }
 
-/// Words that may go on in the next line after what joins the parts of names.
+/// Text that may be broken after characters that join the parts of names.
 fn breakable(line: &str) -> String {
     let mut text = words(line.trim());
     if text.starts_with("<span") {
         return text;
     }
-    // `&` and `=` are not looked for: they are parts of escapes and attributes.
+    // `&` and `=` are skipped: they occur in escapes and attributes.
     for joint in ['_', '?'] {
         text = text.replace(joint, &format!("{joint}<wbr>"));
     }
     text
 }
 
-/// Key of a number for sorting, in the unit of its figure.
+/// Sort key of a number, in the unit of its figure.
 fn raw(cell: &Cell) -> Option<f64> {
     match cell {
         Cell::Number { value, .. } | Cell::Ratio { value, .. } | Cell::Bar(value) => Some(*value),

@@ -1,4 +1,4 @@
-//! What a page has to be whatever is in its document. `tests/browser` opens pages in a browser.
+//! Properties that a page has for any document. `tests/browser` opens pages in a browser.
 
 use super::text::LONGEST_TITLE;
 use super::*;
@@ -50,14 +50,14 @@ fn chart() -> Chart {
     }
 }
 
-/// A page of these blocks, without its own style and scripts.
+/// Body of a page with these blocks, without style and scripts.
 fn body(blocks: Vec<Block>) -> String {
     let page = html(&Document { blocks }, "title");
     let body = page.split_once("<main").unwrap().1;
     body.split_once("</main>").unwrap().0.to_owned()
 }
 
-/// The page is of the policy's scripts and of nothing else.
+/// The page has the scripts of the policy, and no others.
 #[test]
 fn only_the_two_scripts_of_the_page_may_run() {
     let hostile = HOSTILE.map(|text| Block::Text(text.to_owned())).to_vec();
@@ -69,14 +69,14 @@ fn only_the_two_scripts_of_the_page_may_run() {
         assert!(policy.contains(&hash(script)) && page.contains(script));
     }
     assert!(policy.contains("default-src 'none'") && !policy.contains("script-src 'unsafe"), "{policy}");
-    // Neither of them can end before its end.
+    // Neither script can end early.
     assert!(
         [&*ECHARTS, TABLES_AND_CHARTS].iter().all(|script| !script.contains("</script") && !script.contains("<!--"))
     );
-    // The only addresses are those in the notices of ECharts.
+    // The only addresses are in the notices of ECharts.
     let own = page.replace(&*ECHARTS, "").replace("http://www.w3.org/2000/svg", "");
     assert!(!own.contains("http:") && !own.contains("https:") && !own.contains(" src="));
-    // Without a chart there is nothing to draw with.
+    // A page without a chart does not contain ECharts.
     let plain = html(&Document { blocks: vec![Block::Table(table())] }, "plain");
     assert_eq!(plain.matches("<script>").count(), 1);
     assert!(plain.len() < 100_000, "{}", plain.len());

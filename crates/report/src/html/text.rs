@@ -2,14 +2,14 @@
 
 use tripmeter_model::printable;
 
-/// Words of more characters are cut to three lines, and shown whole where they are pointed at.
+/// Maximum number of characters of a text; longer ones are cut to three lines, and shown whole on hover.
 const LONG: usize = 100;
-/// No script that runs from right to left is before Hebrew.
+/// Scripts that run from right to left begin with Hebrew.
 const FIRST_FROM_RIGHT: char = '\u{590}';
-/// Most characters of what is shown where something is pointed at.
+/// Maximum number of characters of a text that is shown on hover.
 pub(super) const LONGEST_TITLE: usize = 500;
 
-/// The text on one line, as text of HTML or the value of an attribute.
+/// Text on one line, escaped for HTML text or an attribute.
 pub(super) fn escaped(text: &str) -> String {
     escape(&printable::line(text))
 }
@@ -34,19 +34,19 @@ fn escape(text: &str) -> String {
     done
 }
 
-/// The text of an attribute `title`, which is shown whole or not at all.
+/// Text of an attribute `title`, cut to [`LONGEST_TITLE`] because browsers show it whole.
 pub(super) fn hint(text: &str) -> String {
     escaped(&text.chars().take(LONGEST_TITLE).collect::<String>())
 }
 
-/// A name or a value: set apart where it may run from right to left, and cut where it is long.
+/// Name or value: isolated if it may run from right to left, and cut if it is long.
 pub(super) fn words(text: &str) -> String {
     let is_apart = text.chars().any(|letter| letter >= FIRST_FROM_RIGHT);
     let inner = if is_apart { format!("<bdi>{}</bdi>", escaped(text)) } else { escaped(text) };
     cut(text, inner)
 }
 
-/// Text, cut where it is long.
+/// Inner HTML of a text, cut if the text is long.
 pub(super) fn cut(text: &str, inner: String) -> String {
     match text.chars().count() > LONG {
         true => format!("<span class=\"long\" title=\"{}\">{inner}</span>", hint(text)),
@@ -54,7 +54,8 @@ pub(super) fn cut(text: &str, inner: String) -> String {
     }
 }
 
-/// Words with names in them: each name that runs from right to left is set apart, so that no figure beside it moves.
+/// Sentence that contains names: each name that runs from right to left is isolated, so that no figure next to it
+/// moves.
 pub(super) fn sentence(text: &str) -> String {
     let is_letter = |letter: char| letter >= FIRST_FROM_RIGHT && letter.is_alphabetic();
     let text = printable::line(text);

@@ -1,4 +1,4 @@
-//! What was asked, and the answer in three sentences.
+//! Question, and the answer in three sentences.
 
 use super::verdicts::{self, Map};
 use crate::curves::{Curve, Panel};
@@ -23,10 +23,10 @@ use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::proportion::{self, Proportion};
 
-/// The most transports that the question names.
+/// Maximum number of transports that the question names.
 const MOST_NAMED: usize = 3;
 
-/// The question, the answer, and the notes on failures and losses.
+/// Question, answer, and notes on failures and losses.
 pub fn blocks(sides: &[MeasuredSide<'_>], panels: &[Panel<'_>], maps: &[Map]) -> Vec<Block> {
     let figures: Vec<String> =
         panels.iter().map(|panel| format!(" {}: {}.", panel.name(), panel.figure.help())).collect();
@@ -35,7 +35,7 @@ pub fn blocks(sides: &[MeasuredSide<'_>], panels: &[Panel<'_>], maps: &[Map]) ->
         blocks.push(Block::Text(nothing(sides)));
     }
     blocks.extend(verdicts::sentence(maps).map(Block::Text));
-    // Ranked is what was measured last.
+    // The last results are ranked.
     let place = sides.last().filter(|_| sides.len() > 1).map(|side| format!("In {}. ", side.name)).unwrap_or_default();
     let answer = match sides.last().and_then(|side| Some((side, side.pairs.as_ref()?))) {
         Some((side, pairs)) if !panels.is_empty() => vec![of_pairs(pairs, labels(side, panels), panels)],
@@ -79,7 +79,7 @@ fn asked(sides: &[MeasuredSide<'_>]) -> String {
     sides.iter().map(of_one).collect::<Vec<_>>().join(" ")
 }
 
-/// That there is no figure, and whether all failed.
+/// Sentence that there is no figure, and how many sub-experiments failed.
 fn nothing(sides: &[MeasuredSide<'_>]) -> String {
     let subs = || sides.iter().flat_map(|side| &side.subs);
     let has_failed = |sub: &&Merged<'_>| sub.results.iter().any(|result| result.status == RunStatus::Failed);
@@ -90,7 +90,7 @@ fn nothing(sides: &[MeasuredSide<'_>]) -> String {
     }
 }
 
-/// The names of a few transports, or how many sub-experiments there are, apart from the floor that was added.
+/// Names of a few transports, or the number of sub-experiments, without the added floor.
 fn transports(side: &MeasuredSide<'_>) -> String {
     let named = |sub: &&SubExperiment| match side.is_of_pairs() {
         true => format!("{}: {}", sub.name, sub.transport),
@@ -101,13 +101,13 @@ fn transports(side: &MeasuredSide<'_>) -> String {
     let mut names: Vec<String> = subs.iter().map(named).collect();
     names.dedup();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    // One transport in two ways has one name.
+    // Names are not enough if one transport was measured in two ways.
     let is_named = (1..=MOST_NAMED).contains(&names.len()) && names.len() == subs.len();
     let what = if is_named { listed(&names) } else { counted(subs.len(), "sub-experiment") };
     if floors.is_empty() { what } else { format!("{what} and the floor") }
 }
 
-/// The verdicts of an `ab`, and its figures at the first payload and at the last.
+/// Verdicts of an `ab`, and its figures at the first and the last payload.
 fn of_pairs(pairs: &JudgedPairs, labels: [&str; 2], panels: &[Panel<'_>]) -> String {
     let mut text = pairs.answer(labels);
     for panel in panels {
@@ -119,7 +119,7 @@ fn of_pairs(pairs: &JudgedPairs, labels: [&str; 2], panels: &[Panel<'_>]) -> Str
     text
 }
 
-/// Best at the first payload and at the last.
+/// Sentences on the best at the first and the last payload.
 fn fastest(panel: &Panel<'_>) -> Option<String> {
     let first = best(panel, *panel.payloads.first()?);
     let last = panel.ends().and_then(|[_, last]| best(panel, last));
@@ -127,12 +127,12 @@ fn fastest(panel: &Panel<'_>) -> Option<String> {
     (!sentences.is_empty()).then(|| panel.preface().to_owned() + &sentences.join(" "))
 }
 
-/// The best at a payload, for a chart that draws the floor too.
+/// Sentence on the best at a payload, for a chart that also draws the floor.
 pub fn best_of_drawn(panel: &Panel<'_>, payload: u64) -> Option<String> {
     Some(panel.preface().to_owned() + &best(panel, payload)?)
 }
 
-/// The best at a payload and its distance to the next, or those between which no difference is seen.
+/// Sentence on the best at a payload and its distance to the next, or on those without a measurable difference.
 fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
     if let Some(pairs) = panel.pairs() {
         return pairs.sentence(panel.figure, payload);
@@ -228,7 +228,7 @@ fn belief(sides: &[MeasuredSide<'_>]) -> String {
 struct Proofs {
     text: String,
     has_failed: bool,
-    /// There is none, or the operating system shows too little for some.
+    /// True if there is no proof, or the operating system shows too little for some.
     are_hidden: bool,
 }
 
@@ -250,7 +250,7 @@ fn proofs(sides: &[MeasuredSide<'_>]) -> Proofs {
     Proofs { text, has_failed: !failed.is_empty(), are_hidden: subs.is_empty() || !hidden.is_empty() }
 }
 
-/// Losses, and the largest share of a sub-experiment, if it was counted.
+/// Text on losses, and the largest share of a sub-experiment; `None` if losses were not counted.
 fn losses(sides: &[MeasuredSide<'_>]) -> Option<(String, f64)> {
     let of_side = |side: &'_ MeasuredSide<'_>| {
         let rows = side.metrics.all_rows().filter_map(|row| {
@@ -276,7 +276,7 @@ fn losses(sides: &[MeasuredSide<'_>]) -> Option<(String, f64)> {
     Some((text, lost.share()))
 }
 
-/// Payloads that have fewer samples than planned, or too few for a 99th percentile with an upper bound.
+/// Note on payloads with fewer samples than planned, or too few to bound the 99th percentile.
 fn too_few(sides: &[MeasuredSide<'_>]) -> Option<String> {
     let cells = sides.iter().flat_map(MeasuredSide::undisturbed).flat_map(Merged::payloads);
     let cells: Vec<_> = cells.filter(|cell| cell.samples() > 0).collect();
@@ -300,7 +300,7 @@ fn too_few(sides: &[MeasuredSide<'_>]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// That payloads were neither written nor read; a logger has no receiver.
+/// Sentence that payloads were neither written nor read; a logger has no receiver, so it is not counted.
 fn untouched(sides: &[MeasuredSide<'_>]) -> Option<String> {
     let subs = sides.iter().flat_map(MeasuredSide::undisturbed).map(|sub| sub.planned);
     let subs: Vec<&SubExperiment> = subs.filter(|sub| !sub.workload.is_log()).collect();
@@ -324,14 +324,15 @@ fn missed(sides: &[MeasuredSide<'_>]) -> Option<String> {
 fn polled(sides: &[MeasuredSide<'_>]) -> Option<String> {
     let polled = sides.iter().flat_map(MeasuredSide::undisturbed).filter(|sub| sub.polls_on_shared_cpu);
     let names: Vec<&str> = polled.map(|sub| sub.planned.name.as_str()).collect();
-    (!names.is_empty()).then(|| format!("scheduler time slices were measured of {}, on a shared CPU", listed(&names)))
+    (!names.is_empty())
+        .then(|| format!("scheduler time slices were measured instead of {}, on a shared CPU", listed(&names)))
 }
 
-/// Findings of the audits.
+/// Findings of the machine audits.
 struct Disturbances {
     text: String,
     is_audited: bool,
-    /// The gravest; `None` without any.
+    /// Gravest finding; `None` if there is none.
     level: Option<Level>,
 }
 
@@ -360,7 +361,7 @@ fn disturbances(sides: &[MeasuredSide<'_>]) -> Disturbances {
     Disturbances { text, is_audited: !all.is_empty(), level: found.map(|(level, _)| level) }
 }
 
-/// Failures, failed proofs and losses, what is left out as it was disturbed, and what is said of other hosts.
+/// Notes on failures, failed proofs, losses, disturbed sub-experiments and other hosts.
 fn notes(side: &MeasuredSide<'_>, is_named: bool) -> Vec<Note> {
     let blocks = screen::screen(side.manifest, false).blocks;
     let notes = blocks.into_iter().filter_map(|block| if let Block::Notes(notes) = block { Some(notes) } else { None });
@@ -374,7 +375,7 @@ fn notes(side: &MeasuredSide<'_>, is_named: bool) -> Vec<Note> {
     grave.map(name).collect()
 }
 
-/// Labels of both sides of the results that are ranked.
+/// Labels of both sides of the ranked results.
 fn labels<'a>(side: &MeasuredSide<'_>, panels: &'a [Panel<'_>]) -> [&'a str; 2] {
     let label = |name: &'static str| {
         let curves = panels.iter().flat_map(|panel| &panel.curves);

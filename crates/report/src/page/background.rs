@@ -1,4 +1,4 @@
-//! The audit of the machine, what differs between results, and facts: plan, environment and versions.
+//! Audit of the machine, differences between results, and facts: plan, environment and versions.
 
 use crate::audit::audit;
 use crate::document::{Block, Facts};
@@ -10,13 +10,13 @@ use tripmeter_analysis::results::{differences, differences_of_plans};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::payload::display_size;
 
-/// Everything that is not a figure.
+/// All information besides figures.
 pub fn blocks(results: &[NamedResults<'_>]) -> Vec<Block> {
     let mut blocks: Vec<Block> = changes(results).into_iter().map(Block::Facts).collect();
     for one in results {
         let title = |what: &str| if results.len() > 1 { format!("{what}, {}", one.name) } else { what.to_owned() };
         let environment = &one.manifest.environment;
-        // The later one has what happened meanwhile.
+        // The later audit includes the activity during the measurement.
         if let Some(found) = environment.audit_after.as_ref().or(environment.audit_before.as_ref()) {
             let mut of_machine = audit(found, &BTreeMap::new()).blocks;
             if let Some(Block::Table(table)) = of_machine.first_mut() {
@@ -34,7 +34,7 @@ pub fn blocks(results: &[NamedResults<'_>]) -> Vec<Block> {
     blocks
 }
 
-/// Facts of a plan that no two runs share.
+/// Facts of a plan that differ between any two runs.
 const ALWAYS_DIFFER: [&str; 4] = ["source", "started", "ended", "seed"];
 
 /// Facts that differ from the first results.
@@ -131,7 +131,7 @@ fn machine(manifest: &Manifest) -> Vec<(String, String)> {
     kept.map(|(word, value)| (word.to_owned(), value)).collect()
 }
 
-/// Tripmeter, and each system with its library or kernel.
+/// Versions of Tripmeter, and of each system with its library or kernel.
 fn versions(manifest: &Manifest) -> Vec<(String, String)> {
     let mut pairs = vec![("tripmeter".to_owned(), manifest.tripmeter_version.clone())];
     for result in &manifest.sub_experiments {

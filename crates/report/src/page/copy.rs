@@ -1,4 +1,4 @@
-//! How long copying the payload takes in one thread: what is faster may not copy it.
+//! Time to copy the payload in one thread; a faster transport probably does not copy it.
 
 use crate::curves::Panel;
 use crate::document::Digits;
@@ -10,8 +10,8 @@ use tripmeter_model::figure::{Figure, Unit};
 use tripmeter_model::manifest::MemoryCopy;
 use tripmeter_model::payload::display_size;
 
-/// A line of each folder whose run measured it, from the least size that it copied and above the least value of the others:
-/// payload / bandwidth.
+/// A line for each folder with a memory measurement: payload / bandwidth, from the smallest size measured, and only
+/// above the least value of the other lines.
 pub fn lines(panel: &Panel<'_>, drawn: &[Line]) -> Vec<Line> {
     let values = drawn.iter().flat_map(|line| &line.points).map(|point| point.1).filter(|value| *value > 0.0);
     let (least, factor) = (values.fold(f64::INFINITY, f64::min), unit(panel.figure).0);
@@ -20,7 +20,7 @@ pub fn lines(panel: &Panel<'_>, drawn: &[Line]) -> Vec<Line> {
     let line = |(place, side): (usize, &MeasuredSide<'_>)| {
         let copies = &copies(side);
         let ns = |bytes: u64| Some(factor * ns_per_byte(copies, bytes)? * bytes as f64);
-        // Less fits into a nearer cache, and is copied faster.
+        // A smaller copy fits into a nearer cache, so it is faster.
         let measured = copies.first()?.bytes;
         let start = measured.max((least / (factor * ns_per_byte(copies, 1)?)).ceil().min(1e15) as u64);
         let is_drawn = start == measured || panel.payloads.contains(&start);
@@ -31,7 +31,7 @@ pub fn lines(panel: &Panel<'_>, drawn: &[Line]) -> Vec<Line> {
         sizes.sort_unstable();
         sizes.dedup();
         let points: Vec<(f64, f64)> = sizes.iter().filter_map(|bytes| Some((*bytes as f64, ns(*bytes)?))).collect();
-        // That of its folder's other lines.
+        // Same stroke as the other lines of the folder.
         let stroke = if sides.len() > 1 { Look::for_line(0, place).stroke } else { Stroke::Dashed };
         let look = Look { color: Some(BLACK), marker: Marker::None, stroke, strong: false };
         (points.len() > 1).then(|| Line { name: name(panel, side), points, look, ..Line::default() })
@@ -39,7 +39,7 @@ pub fn lines(panel: &Panel<'_>, drawn: &[Line]) -> Vec<Line> {
     sides.iter().copied().enumerate().filter_map(line).collect()
 }
 
-/// How fast it was at the least and at the greatest size, of each folder that is drawn.
+/// Bandwidth at the smallest and the largest size, for each folder that is drawn.
 pub fn notes(panel: &Panel<'_>, lines: &[Line]) -> Vec<String> {
     let note = |side: &MeasuredSide<'_>| {
         let copies = &copies(side);
@@ -65,10 +65,10 @@ fn name(panel: &Panel<'_>, side: &MeasuredSide<'_>) -> String {
     if panel.has_folders() { format!("memory copy · {}", side.name) } else { "memory copy".to_owned() }
 }
 
-/// The folders of latencies of messages, each once, in their order.
+/// Distinct folders with latencies of messages, in order.
 fn sides<'a>(panel: &Panel<'a>) -> Vec<&'a MeasuredSide<'a>> {
     let mut found: BTreeMap<usize, &MeasuredSide<'_>> = BTreeMap::new();
-    // A logger may format a message, and does not pass it on.
+    // A logger may format a message, but does not pass it on.
     let is_of_messages = panel.figure.unit() == Unit::Ns && panel.figure != Figure::Call;
     for curve in panel.curves.iter().filter(|_| is_of_messages) {
         found.insert(curve.folder, curve.side);
@@ -76,7 +76,7 @@ fn sides<'a>(panel: &Panel<'a>) -> Vec<&'a MeasuredSide<'a>> {
     found.into_values().collect()
 }
 
-/// Copies by rising size; a file may hold anything.
+/// Copies by rising size, without invalid values, because a file may contain anything.
 fn copies(side: &MeasuredSide<'_>) -> Vec<MemoryCopy> {
     let is_good = |copy: &&MemoryCopy| copy.bytes > 0 && copy.copy_ns.is_finite() && copy.copy_ns > 0.0;
     let mut copies: Vec<MemoryCopy> = side.manifest.environment.memory_copy.iter().filter(is_good).copied().collect();
@@ -85,7 +85,7 @@ fn copies(side: &MeasuredSide<'_>) -> Vec<MemoryCopy> {
     copies
 }
 
-/// Between measured sizes it changes as the logarithm of the size does; beyond them it is that of the nearest.
+/// Interpolated over the logarithm of the size; outside the measured sizes, the value of the nearest one.
 fn ns_per_byte(copies: &[MemoryCopy], bytes: u64) -> Option<f64> {
     let of = |copy: &MemoryCopy| copy.copy_ns / copy.bytes as f64;
     let above = copies.iter().position(|copy| copy.bytes >= bytes);

@@ -1,4 +1,4 @@
-//! CPU time of a message against the headline.
+//! CPU time per message against the headline figure.
 
 use crate::curves::{Curve, Panel};
 use crate::document::Digits;
@@ -58,7 +58,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     })
 }
 
-/// Least and most CPU time, and how many times that is, round by round.
+/// Sentence on the least and the most CPU time, and their ratio by round.
 fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let mut costs: Vec<(&Curve<'_>, Value)> =
         panel.compared(&[payload]).filter_map(|curve| Some((curve, cost(curve, payload)?))).collect();
@@ -83,7 +83,7 @@ fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     })
 }
 
-/// How many times the CPU time of another: of one folder round by round.
+/// Ratio of the CPU times of two curves; by round if they are from one folder.
 fn ratio(one: &Curve<'_>, other: &Curve<'_>, payload: u64) -> Option<Value> {
     let [ours, theirs] = [one, other].map(|curve| cpu_per_message(&curve.side.metrics, curve.row(payload)));
     if one.folder != other.folder {

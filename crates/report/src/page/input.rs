@@ -7,41 +7,38 @@ use tripmeter_analysis::check::ResultsCheck;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
 
-/// Input of a report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageInput<'a> {
-    /// Results; the others are compared with the first.
+    /// Results; all others are compared with the first.
     pub results: &'a [NamedResults<'a>],
-    /// Samples of trials in their order.
+    /// Samples of trials, in order of measurement.
     pub samples: &'a [SampledTrial],
-    /// Checks of the results beside each other.
+    /// Checks of the results, with the same order.
     pub check: Option<&'a PageChecks>,
 }
 
-/// Checks of each of the results, in their order; those missing at the end are none.
+/// Checks of each of the results, in their order; missing entries at the end mean no check.
 #[derive(Clone, Debug, Default)]
 pub struct PageChecks {
-    /// Limits, and what was measured.
+    /// Limits and the measured values.
     pub limits: Vec<ResultsCheck>,
-    /// Questions about pairs; unknown ones are those of `tripmeter ab` without flags.
+    /// Questions about pairs; `None` means the question of `tripmeter ab` without flags.
     pub pairs: Vec<Option<AskedPairs>>,
 }
 
 /// The samples of one trial, reduced to what a chart can show.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SampledTrial {
-    /// The index of its results.
+    /// Index of its results.
     pub folder: usize,
-    /// Its sub-experiment.
     pub sub_experiment: String,
-    /// Its round, from 1.
+    /// Round, from 1.
     pub round: u32,
-    /// Its payload.
     pub payload_bytes: u64,
-    /// Messages that the samples are of: all, or those of one stream.
+    /// Stream of the samples: all messages, or one topic or follower.
     pub stream: Stream,
     /// Figure of the samples.
     pub figure: Figure,
-    /// In microseconds.
+    /// Samples in microseconds.
     pub points: SampleSeries,
 }

@@ -1,4 +1,4 @@
-//! Latency against the offered rate, with what was achieved.
+//! Latency against the offered rate, with the achieved rate.
 
 use crate::curves::{Curve, Panel, look};
 use crate::merged::MISSED;
@@ -12,7 +12,7 @@ use tripmeter_model::metric::Stream;
 const MOST_CHARTS: usize = 2;
 const SHOWN: [(Statistic, Stroke); 2] = [(Statistic::P50, Stroke::Solid), (Statistic::P99, Stroke::Dashed)];
 
-/// One sub-experiment at its offered rates, ascending.
+/// One sub-experiment at its offered rates, by rising rate.
 type Rates<'a> = Vec<(f64, &'a Curve<'a>)>;
 
 /// A chart for the first payload and the last, if several rates were offered.
@@ -65,7 +65,7 @@ fn chart(panel: &Panel<'_>, subs: &[Rates<'_>], payload: u64) -> Option<Chart> {
     })
 }
 
-/// The name of a sub-experiment without its rate.
+/// Label of a sub-experiment without its rate.
 fn label(curve: &Curve<'_>) -> String {
     let rate = crate::labels::load_text(curve.offered());
     curve.label.replace(&format!(", {rate}"), "")
@@ -88,7 +88,7 @@ fn lines(panel: &Panel<'_>, rates: &Rates<'_>, look: Look, payload: u64) -> Vec<
     SHOWN.into_iter().filter_map(line).collect()
 }
 
-/// The rate that was achieved instead of the one offered, if it was missed.
+/// Note with the achieved rate, if the offered one was missed.
 fn note(hz: f64, curve: &Curve<'_>, payload: u64) -> Option<String> {
     let row = curve.row(payload);
     let metrics = &curve.side.metrics;

@@ -1,4 +1,4 @@
-//! What did not come, by sub-experiment.
+//! Losses by sub-experiment.
 
 use crate::measured::MeasuredSide;
 use crate::number::percent;
@@ -15,7 +15,7 @@ struct Lost<'a> {
     interval: Option<(f64, f64)>,
 }
 
-/// One chart, if anything was lost: of each sub-experiment that lost something, where it lost most.
+/// One chart, if anything was lost: for each sub-experiment with losses, the payload and load where it lost most.
 pub fn charts(sides: &[MeasuredSide<'_>]) -> Vec<Chart> {
     let mut found: Vec<Lost<'_>> = Vec::new();
     for side in sides {

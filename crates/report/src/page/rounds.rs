@@ -1,4 +1,4 @@
-//! Medians of rounds in their order, as differences from the median over rounds.
+//! Medians of rounds, in order, as differences from the median over rounds.
 
 use crate::curves::{Curve, Panel};
 use crate::document::Digits;
@@ -36,7 +36,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     })
 }
 
-/// Distance of each round from the median over rounds in per cent; `None` of fewer than two rounds.
+/// Differences of the rounds from the median over rounds, in per cent; `None` for fewer than two rounds.
 fn differences(panel: &Panel<'_>, curve: &Curve<'_>, payload: u64) -> Option<Vec<(f64, f64)>> {
     let rounds = curve.rounds(payload, panel.statistic()).filter(|rounds| rounds.values.len() > 1)?;
     let middle = median(rounds.values).filter(|middle| *middle > 0.0)?;

@@ -1,4 +1,4 @@
-//! The ratio of quantiles of two sides: where they differ.
+//! Ratio of the quantiles of two sides, which shows where they differ.
 
 use super::tail::quantiles;
 use crate::curves::{Curve, Panel};
@@ -9,10 +9,10 @@ use tripmeter_stats::change::ChangeVerdict;
 
 const MOST_CHARTS: usize = 2;
 
-/// A reference and what is compared with it.
+/// Curve of the reference, and the curve compared with it.
 type CurvePair<'a> = (&'a Curve<'a>, &'a Curve<'a>);
 
-/// A chart for the first payload and the last of two results, or of both sides of a run in pairs.
+/// A chart for the first and the last payload, for two results or for both sides of a run in pairs.
 pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     let pairs = pairs(panel);
     if pairs.is_empty() || !panel.has_samples() {
@@ -21,7 +21,7 @@ pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     panel.some_payloads(MOST_CHARTS).into_iter().filter_map(|payload| chart(panel, &pairs, payload)).collect()
 }
 
-/// Curves that are compared: sub-experiments of one name and load, or `b` with `a`.
+/// Curves that are compared: sub-experiments with the same name and load, or `b` with `a`.
 fn pairs<'a>(panel: &'a Panel<'a>) -> Vec<CurvePair<'a>> {
     let in_folder = |folder: usize| panel.curves.iter().filter(move |curve| curve.folder == folder);
     let name = |curve: &Curve<'_>| curve.merged().planned.name.clone();
@@ -85,7 +85,7 @@ fn chart(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> Option<Cha
     })
 }
 
-/// Differences of the median and of p99 that are seen: by the verdict, where there is one.
+/// Sentence on measurable differences of the median and p99; by the verdict if there is one.
 fn reading(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> String {
     const WORDS: [&str; 5] =
         ["is greater with", "is less with", "shows no difference with", "has no interval with", "is undecided for"];
@@ -102,7 +102,7 @@ fn reading(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> String {
             (None, Seen::Unknown) => 3,
         })
     };
-    // Notes of an `ab` say what its verdicts are of.
+    // Sides of an `ab` are compared in any case, because notes explain their verdicts.
     let is_fit = |pair: &&CurvePair<'_>| {
         panel.pairs().is_some() || [pair.0, pair.1].iter().all(|curve| curve.unfit(&[payload]).is_none())
     };

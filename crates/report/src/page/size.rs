@@ -1,4 +1,4 @@
-//! How the headline grows with the payload; of a single payload, columns.
+//! Headline figure over the payload; columns if there is only one payload.
 
 use super::answer::best_of_drawn;
 use super::copy;
@@ -9,7 +9,7 @@ use crate::values::{Seen, Value, compare};
 use tripmeter_model::figure::Better;
 use tripmeter_model::payload::display_size;
 
-/// One chart: lines over several payloads, or columns of the only one.
+/// One chart: lines over several payloads, or columns for a single one.
 pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     match panel.ends() {
         Some(ends) => lines(panel, ends).into_iter().collect(),
@@ -49,7 +49,7 @@ fn lines(panel: &Panel<'_>, ends: [u64; 2]) -> Option<Chart> {
     })
 }
 
-/// The most and the least that any curve grows.
+/// Sentence on the largest and the smallest growth of a curve.
 fn reading(panel: &Panel<'_>, [least, most]: [u64; 2]) -> Option<String> {
     let growth = |curve: &'_ Curve<'_>| {
         let [first, last] = [least, most].map(|payload| curve.rounds(payload, panel.statistic()));
@@ -68,7 +68,7 @@ fn reading(panel: &Panel<'_>, [least, most]: [u64; 2]) -> Option<String> {
     let (first, others) = grown.split_first()?;
     let is_bare = [Some(first), others.last()].into_iter().flatten().any(|one| one.1.seen() == Seen::Unknown);
     let rounds = panel.compared(&[least, most]).map(Curve::measured_rounds).max().unwrap_or(1);
-    // Each value may have an interval within its round; what other rounds would be is not known.
+    // Intervals within one round say nothing about the ratio in other rounds.
     let bare = match (is_bare, rounds) {
         (false, _) => String::new(),
         (true, 1) => " (in one round)".to_owned(),
@@ -81,11 +81,11 @@ fn reading(panel: &Panel<'_>, [least, most]: [u64; 2]) -> Option<String> {
     })
 }
 
-/// Columns with intervals, the best first.
+/// Chart of columns with intervals, the best first.
 fn columns(panel: &Panel<'_>) -> Option<Chart> {
     const FAR_APART: f64 = 20.0;
     let payload = *panel.payloads.first()?;
-    // Several loads have a chart of their own.
+    // Sub-experiments with several loads have charts over the load.
     let has_loads = panel.curves.iter().any(|curve| {
         panel
             .curves

@@ -1,4 +1,4 @@
-//! Percentiles, the same distance for each nine.
+//! Percentiles, with equal distances between the nines.
 
 use crate::curves::{Curve, Panel};
 use crate::document::Digits;
@@ -6,7 +6,7 @@ use crate::plots::chart::{Chart, Line, X, Y};
 use crate::values::{Value, listed};
 use tripmeter_model::figure::Statistic;
 
-/// The most payloads that are drawn.
+/// Maximum number of charts.
 const MOST_CHARTS: usize = 4;
 
 /// Percentiles below the maximum, with 1 / (1 - p).
@@ -18,7 +18,7 @@ const PERCENTILES: [(Statistic, f64); 5] = [
     (Statistic::P9999, 10_000.0),
 ];
 
-/// A chart for each of at most four payloads.
+/// A chart for each of up to four payloads.
 pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     if !panel.has_samples() {
         return Vec::new();
@@ -49,7 +49,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     })
 }
 
-/// Name of the last point: with the others over rounds, it is over rounds too.
+/// Meaning of the last point: like the other points, it covers all rounds.
 fn maximum(panel: &Panel<'_>) -> &'static str {
     match panel.curves.iter().any(|curve| curve.measured_rounds() > 1) {
         true => "the last point is the median of the maxima of rounds",
@@ -57,13 +57,13 @@ fn maximum(panel: &Panel<'_>) -> &'static str {
     }
 }
 
-/// The percentiles that there are samples for, and the maximum of as many as a round has.
+/// Percentiles with enough samples, then the maximum at the number of samples in a round.
 pub fn quantiles(panel: &Panel<'_>, curve: &Curve<'_>, payload: u64) -> Vec<(f64, Value)> {
     let get = |statistic| curve.value(payload, statistic);
     let samples = get(Statistic::N).map_or(0.0, |samples| samples.value);
     let below = PERCENTILES.into_iter().filter(|(statistic, _)| curve.is_bounded(payload, *statistic));
     let mut found: Vec<(f64, Value)> = below.filter_map(|(statistic, x)| Some((x, get(statistic)?))).collect();
-    // A maximum has no interval within its run.
+    // A maximum has no interval within its round.
     let most = get(Statistic::Max).map(|most| Value { interval: most.interval.filter(|_| most.rounds > 1), ..most });
     if found.last().is_some_and(|(x, _)| *x < samples) {
         found.extend(most.map(|most| (samples, most)));
@@ -71,7 +71,7 @@ pub fn quantiles(panel: &Panel<'_>, curve: &Curve<'_>, payload: u64) -> Vec<(f64
     found.into_iter().map(|(x, value)| (x, panel.scaled(value))).collect()
 }
 
-/// The longest and the shortest tail by the highest percentile that all have; if all have none, of those that have p90.
+/// Sentence on the longest and the shortest tail, by the highest percentile that all curves have, or else by p90.
 fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let curves: Vec<&Curve<'_>> =
         panel.compared(&[payload]).filter(|curve| curve.value(payload, Statistic::P50).is_some()).collect();
@@ -100,7 +100,7 @@ fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let text = match tails.len() {
         1 => format!("{statistic} of {name} is {} times its median", times(*most)),
         _ => format!(
-            "{statistic} is {} times the median of {name}, and {} times that of {}",
+            "{statistic} is {} times the median for {name}, and {} times for {}",
             times(*most),
             times(last.1),
             last.0

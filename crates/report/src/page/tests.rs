@@ -48,7 +48,7 @@ fn chart<'a>(document: &'a Document, name: &str) -> &'a Chart {
     document.charts().find(|chart| chart.name == name).unwrap_or_else(|| panic!("{}", readings(document)))
 }
 
-/// Sub-experiments at 1k and 64k with the median of each round in nanoseconds, at 64k twice as long.
+/// Sub-experiments at 1k and 64k with the median of each round in nanoseconds, doubled at 64k.
 fn rounds(subs: &[(&str, &str, &[f64])]) -> Manifest {
     let mut manifest = fixture::manifest();
     for (name, transport, medians) in subs {
@@ -81,11 +81,11 @@ was not read (touch none).";
     let expected = "\
 rtt_half_by_payload | How does latency grow with size? | The floor is not counted. mq/queue grows 440 times from 1k to 1M; \
 iceoryx/shm falls to 0.96 times (in one round).
-rtt_half_percentiles_1024 | How long is the tail at 1k? | The floor is not counted. p99 is 2.4 times the median of iceoryx/shm, and 1.1 times that of \
+rtt_half_percentiles_1024 | How long is the tail at 1k? | The floor is not counted. p99 is 2.4 times the median for iceoryx/shm, and 1.1 times for \
 uds/datagram.
-rtt_half_percentiles_65536 | How long is the tail at 64k? | The floor is not counted. p99 is 2.3 times the median of iceoryx/shm, and 1.3 times that of \
+rtt_half_percentiles_65536 | How long is the tail at 64k? | The floor is not counted. p99 is 2.3 times the median for iceoryx/shm, and 1.3 times for \
 iceoryx2/publish-subscribe.
-rtt_half_percentiles_1048576 | How long is the tail at 1M? | The floor is not counted. p99 is 1.6 times the median of tcp/loopback, and 1.2 times that of \
+rtt_half_percentiles_1048576 | How long is the tail at 1M? | The floor is not counted. p99 is 1.6 times the median for tcp/loopback, and 1.2 times for \
 iceoryx2/publish-subscribe.
 ";
     assert_eq!(readings(&document), expected);
@@ -171,7 +171,7 @@ fn what_failed_is_no_answer_and_not_believed() {
     assert!(loss.reading.starts_with("mq lost most: 0.125 % at 1k"), "{}", loss.reading);
 }
 
-/// Whatever a chart draws, its sentence compares only figures of the transports themselves.
+/// Sentences compare only usable figures, whatever the charts draw.
 #[test]
 fn what_is_not_ranked_is_marked_and_compared_by_no_sentence() {
     let measured = || {
@@ -182,7 +182,7 @@ fn what_is_not_ranked_is_marked_and_compared_by_no_sentence() {
         }
         manifest
     };
-    /// Changes the results of a sub-experiment.
+    /// Change of the results of a sub-experiment.
     type Change = fn(&mut Manifest, &str);
     let unfit: [(&str, Change); 3] = [
         ("failed the path proof", |manifest, name| {
@@ -233,7 +233,7 @@ fn what_is_not_ranked_is_marked_and_compared_by_no_sentence() {
     }
 }
 
-/// Marks of the table are part of the sentence on how far it can be believed.
+/// Marks in the table also appear in the sentence on how far the results can be trusted.
 #[test]
 fn few_samples_and_untouched_payloads_are_told() {
     let mut manifest = rounds(&[("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW)]);
@@ -283,20 +283,20 @@ fn a_single_payload_makes_columns() {
     assert_eq!(names, &["shm/ring (floor)", "uds/stream", "tcp/loopback", "mq/queue"]);
     assert_eq!(columns.stacks[0].values, [0.05, 1.0, 2.0, 3.0]);
     assert!(columns.stacks[0].intervals.iter().all(Option::is_some) && columns.y.log, "{columns:?}");
-    // The bar of the floor is drawn, and the sentence below says that it is not of the floor.
+    // The chart draws the bar of the floor, and the sentence below it says that the floor is not counted.
     let best = "The floor is not counted. At 1k, uds/stream was fastest with a median of 1.00 µs (rtt_half); the next \
                 is tcp/loopback, ×2.00 (one round, no interval).";
     assert_eq!(columns.reading, best);
     let said = answer(&document);
     assert!(said.contains(best) && !said.contains("slowest"), "{said}");
-    // Alone it is what was asked for.
+    // If the floor is alone, it is the answer.
     manifest.plan.sub_experiments.retain(|sub| sub.name == "shm");
     manifest.sub_experiments.retain(|result| result.name == "shm");
     let said = answer(&page_of_one(&manifest));
     assert!(said.contains("At 1k, shm/ring has a median of 0.050 µs") && !said.contains("Without"), "{said}");
 }
 
-/// Leaves pages to be looked at: `TRIPMETER_PAGES=FROM:TO cargo test -p tripmeter-report pages_of_folders -- --ignored`.
+/// Writes pages for inspection: `TRIPMETER_PAGES=FROM:TO cargo test -p tripmeter-report pages_of_folders -- --ignored`.
 #[test]
 #[ignore = "draws what is asked for"]
 fn pages_of_folders() {

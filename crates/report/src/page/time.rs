@@ -1,4 +1,4 @@
-//! Samples in their order, with the warm-up and the drift that the audit of the series found.
+//! Samples in order of measurement, with the warm-up and drift found by the audit of the series.
 
 use super::input::SampledTrial;
 use crate::curves::{Curve, Panel};
@@ -11,10 +11,10 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::{at_text, size_key};
 use tripmeter_model::series::Series;
 
-/// The most charts: those with a finding first, then the best.
+/// Maximum number of charts: those with a finding first, then the best.
 const MOST_CHARTS: usize = 4;
 
-/// A chart for each of a few trials whose samples are given.
+/// A chart for each of a few trials whose samples are available.
 pub fn charts(panel: &Panel<'_>, samples: &[SampledTrial]) -> Vec<Chart> {
     let mut found: Vec<(usize, Chart)> = Vec::new();
     for sampled in samples.iter().filter(|sampled| sampled.figure == panel.figure) {
@@ -29,7 +29,7 @@ pub fn charts(panel: &Panel<'_>, samples: &[SampledTrial]) -> Vec<Chart> {
     found.into_iter().take(MOST_CHARTS).map(|(_, chart)| chart).collect()
 }
 
-/// The audit of the samples.
+/// Audit of the samples.
 fn series<'a>(curve: &'a Curve<'_>, sampled: &SampledTrial) -> Option<&'a Series> {
     let trials = curve.side.metrics.trials(curve.row(sampled.payload_bytes));
     let trial = trials.iter().find(|(round, _)| *round == sampled.round)?;
@@ -38,7 +38,7 @@ fn series<'a>(curve: &'a Curve<'_>, sampled: &SampledTrial) -> Option<&'a Series
     all.find(|(stream, figure, _)| *figure == sampled.figure && is_its(stream)).map(|(_, _, series)| series)
 }
 
-/// Findings of an audit, each a part of a sentence.
+/// Findings of an audit as parts of a sentence.
 fn findings(series: &Series) -> Vec<String> {
     let warm_up = series.warm_up.filter(|_| warm_up_changes(series).contains(&true));
     let warm_up = warm_up.map(|warm_up| format!("the first {} samples look like warm-up", warm_up.samples));
@@ -77,7 +77,7 @@ fn chart(curve: &Curve<'_>, sampled: &SampledTrial) -> Chart {
     let has_several_sizes = curve.side.metrics.has_several_sizes(curve.row(sampled.payload_bytes));
     let mut at = at_text(sampled.payload_bytes, has_several_sizes);
     let mut key = size_key(sampled.payload_bytes, has_several_sizes);
-    // Payloads do not tell what these are of.
+    // Payloads do not identify the samples of a recording; topics do.
     if let Some(topic) = sampled.stream.topic.as_ref().filter(|_| has_several_sizes) {
         at = format!("on topic '{topic}'");
         key = format!("topic{}", topic.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_"));
@@ -102,7 +102,7 @@ fn chart(curve: &Curve<'_>, sampled: &SampledTrial) -> Chart {
     }
 }
 
-/// The drift as a line around the median of all.
+/// Drift as a line around the median of all samples.
 fn trend(medians: &[(f64, f64)], change: f64) -> Option<Line> {
     let values: Vec<f64> = medians.iter().map(|point| point.1).filter(|value| value.is_finite()).collect();
     let (middle, first, last) = (tripmeter_stats::median(&values)?, medians.first()?.0, medians.last()?.0);

@@ -20,7 +20,7 @@ use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 use tripmeter_stats::shift::fewest_runs;
 
-/// The share that a figure may be worse by, where there are too few rounds for a test.
+/// Share by which a figure may be worse if there are too few rounds for a test.
 const THRESHOLD: f64 = 0.1;
 const QUESTION: Question =
     Question { layout: Layout::Independent, margin: MARGIN, control: Control::Fdr(RATE), power: 0.95 };
@@ -29,11 +29,11 @@ const QUESTION: Question =
 struct MapFigure {
     address: FigureAddress,
     level: HeatLevel,
-    /// How much more it is, as a share.
+    /// Increase, as a share.
     change: Option<f64>,
-    /// The whole of it.
+    /// Full text of the cell.
     detail: String,
-    /// Word that it is counted under, if not by its level.
+    /// Category in which it is counted, if not that of its level.
     word: Option<&'static str>,
 }
 
@@ -41,13 +41,13 @@ pub struct Map {
     name: String,
     title: String,
     reading: String,
-    /// The answer says it already, with the names of both sides.
+    /// True if the answer already says it, with the names of both sides.
     is_answered: bool,
     method: String,
-    /// Legend of the cells, and figures that are not in the map.
+    /// Legend of the cells, and figures that are not on the map.
     notes: Vec<String>,
     figures: Vec<MapFigure>,
-    /// Figures that one of both results lacks.
+    /// Figures that one of two results lacks.
     lacks: Vec<Note>,
 }
 
@@ -56,7 +56,7 @@ const CHANGES: &str =
 const LIMITS: &str = "! beyond its limit or not measured, ≈ within it by less than 10 %, no mark: by more; each cell \
                       shows its worst figure";
 
-/// The maps, and the table of each `ab`.
+/// Maps, and the table of each `ab`.
 pub fn blocks(maps: &[Map], sides: &[MeasuredSide<'_>]) -> Vec<Block> {
     let of_map = |map: &Map| {
         let chart = (!map.figures.is_empty()).then(|| Block::Chart(chart(map)));
@@ -81,13 +81,13 @@ pub fn sentence(maps: &[Map]) -> Option<String> {
     (!told.is_empty()).then(|| told.join(" "))
 }
 
-/// A map for each of the other results, for both sides of pairs, and for limits, if it has a figure.
+/// Maps of the other results, of both sides of pairs, and of limits; without maps that have no figure.
 pub fn maps(sides: &[MeasuredSide<'_>], input: &PageInput<'_>) -> Vec<Map> {
     let mut maps = Vec::new();
     if let Some((first, others)) = input.results.split_first() {
         maps.extend((2..).zip(others).map(|(place, other)| against(first, other, place)));
     }
-    // Titles and files of several folders have their names.
+    // With several folders, titles and file names contain that of the folder.
     let of = |place: usize, side: &MeasuredSide<'_>| match sides.len() {
         0 | 1 => MapPlace { suffix: String::new(), folder: String::new(), is_last: true },
         all => MapPlace { suffix: suffix(place + 1), folder: format!(" in {}", side.name), is_last: place + 1 == all },
@@ -99,15 +99,15 @@ pub fn maps(sides: &[MeasuredSide<'_>], input: &PageInput<'_>) -> Vec<Map> {
     maps
 }
 
-/// End of names and titles of maps of one folder among several.
+/// Suffixes of the names and titles of maps, for one folder among several.
 struct MapPlace {
     suffix: String,
     folder: String,
-    /// The last results are ranked.
+    /// True for the last results, which are ranked.
     is_last: bool,
 }
 
-/// The first of a kind has no number.
+/// Suffix of a name; the first of a kind has none.
 fn suffix(place: usize) -> String {
     if place == 1 { String::new() } else { format!("_{place}") }
 }
@@ -130,7 +130,7 @@ fn against(first: &NamedResults<'_>, other: &NamedResults<'_>, place: usize) -> 
             let method = format!("by a threshold of {} %, as there are too few rounds for a test", THRESHOLD * 100.0);
             let figures = by_threshold(&made);
             let reading = reading(&figures, &against, &format!(" ({method})"));
-            // Its figures say themselves what is not to be trusted.
+            // Each figure already shows that it is not to be trusted.
             (figures, method, reading, made.missing, made.new, Vec::new())
         }
     };
@@ -194,7 +194,7 @@ fn by_threshold(made: &ByThreshold) -> Vec<MapFigure> {
             (ThresholdOutcome::New, _) => return None,
             (_, Some(_)) | (ThresholdOutcome::Failed | ThresholdOutcome::Missing, _) => HeatLevel::Bad,
             (ThresholdOutcome::Inconclusive, _) => HeatLevel::Unclear,
-            // Better by more than the threshold as the reference would fail against it.
+            // Better by more than the threshold: with the sides swapped, the comparison would fail.
             _ if one.share_worse().is_some_and(|share| share < 1.0 / (1.0 + THRESHOLD) - 1.0) => HeatLevel::Good,
             _ => HeatLevel::Even,
         };
@@ -212,7 +212,7 @@ fn by_threshold(made: &ByThreshold) -> Vec<MapFigure> {
     figures.filter_map(judged).collect()
 }
 
-/// Side `b` against side `a`, round by round, as `ab.json` has it.
+/// Map of side `b` against side `a`, round by round, as in `ab.json`.
 fn pairs(side: &MeasuredSide<'_>, place: &MapPlace) -> Option<Map> {
     let judged = side.pairs.as_ref()?;
     let figures = judged.figures.iter().map(|one| {
@@ -275,13 +275,13 @@ fn limits(check: &ResultsCheck, place: &MapPlace) -> Map {
     }
 }
 
-/// How many limits are met, what fails, and what is farthest beyond its limit.
+/// Sentence on how many limits are met, what fails, and which figure is farthest beyond its limit.
 fn reading_of_limits(check: &ResultsCheck, place: &MapPlace) -> String {
     let (met, all) = check.counts();
     let limits = format!("{met} of {} met{}", counted(all, "limit"), place.folder);
     let failing: Vec<&CheckedSub> = check.checked.iter().filter(|sub| !sub.passed(false)).collect();
     let subs = counted(check.checked.len(), "sub-experiment");
-    // What was not measured, or is not to be trusted, is farther than any.
+    // Figures that were not measured or are not to be trusted count as farthest.
     let beyond =
         |sub: &CheckedSub| sub.worst().map_or(f64::INFINITY, |row| row.share_beyond().unwrap_or(f64::INFINITY));
     let Some(worst) = failing.iter().rev().max_by(|a, b| beyond(a).total_cmp(&beyond(b))) else {
@@ -308,7 +308,7 @@ fn reading_of_limits(check: &ResultsCheck, place: &MapPlace) -> String {
     format!("{limits}, {} of {subs} failed: {}. The worst is {why}.", names.len(), listed(&names))
 }
 
-/// The gravest first.
+/// Rank of a level for sorting; 0 is the worst.
 fn badness(level: HeatLevel) -> u8 {
     match level {
         HeatLevel::Bad => 0,
@@ -361,7 +361,7 @@ fn row_name(one: &MapFigure) -> String {
     }
 }
 
-/// The gravest of the figures of a cell: what is worse first, then what its first figure says.
+/// Level, text and detail of a cell: those of its worst figure, or of the one with the gravest level.
 fn cell(figures: &[&MapFigure]) -> Option<(HeatLevel, String, String)> {
     let worst = |one: &&&MapFigure| one.level == HeatLevel::Bad;
     let change = |one: &MapFigure| one.change.map_or(f64::NEG_INFINITY, f64::abs);
@@ -378,7 +378,7 @@ fn cell(figures: &[&MapFigure]) -> Option<(HeatLevel, String, String)> {
     Some((shown.level, text, detail))
 }
 
-/// How many figures are worse and better, and how that is judged.
+/// Sentence on how many figures are worse or better, and by which method.
 fn reading(figures: &[MapFigure], against: &str, method: &str) -> String {
     let count = |level: HeatLevel| figures.iter().filter(|one| one.level == level && one.word.is_none()).count();
     let of_word = |word: &'static str| (figures.iter().filter(|one| one.word == Some(word)).count(), word);

@@ -9,30 +9,28 @@ use tripmeter_model::figure::Unit;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::size_text;
 
-/// A line of a plot: a value for each place on the horizontal axis, NaN where there is none, in the unit of the figure.
+/// Line of a plot: a value for each place on the horizontal axis, in the unit of the figure; NaN where there is none.
 #[derive(Clone, Debug)]
 pub struct PlotLine {
-    /// Its name in the legend.
+    /// Name in the legend.
     pub name: String,
-    /// As many as there are places.
+    /// One value per place.
     pub values: Vec<f64>,
-    /// How it looks.
     pub role: LineRole,
 }
 
 /// Subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineRole {
-    /// One of several of a kind, in colours of their own.
+    /// One of several measured lines, in different colours.
     Measured,
-    /// An experiment of so many, oldest first: the older the paler, the newest strong.
+    /// One of several experiments, oldest first: older ones are paler, the newest is strong.
     Experiment {
-        /// Its place.
+        /// Index of the experiment.
         place: usize,
-        /// How many there are.
+        /// Number of experiments.
         of: usize,
     },
-    /// A limit.
     Limit,
 }
 
@@ -41,14 +39,14 @@ pub enum LineRole {
 pub struct FigurePlot<'a> {
     /// Any address of the figure.
     pub address: &'a FigureAddress,
-    /// The beginning of the title, e.g. `History of`.
+    /// Beginning of the title, e.g. `History of`.
     pub title: &'static str,
-    /// Ends the name of the file, e.g. `by_run`.
+    /// End of the file name, e.g. `by_run`.
     pub suffix: &'static str,
 }
 
 impl FigurePlot<'_> {
-    /// `<sub-experiment>/<figure>.<statistic>[_<load>][_<stream>]_<suffix>`.
+    /// File name: `<sub-experiment>/<figure>.<statistic>[_<load>][_<stream>]_<suffix>`.
     fn file(&self) -> String {
         let FigureAddress { sub_experiment, load, stream, .. } = self.address;
         let name = FigureAddress { stream: Stream::all(), ..self.address.clone() }.name();
@@ -83,7 +81,7 @@ impl FigurePlot<'_> {
         }
     }
 
-    /// The figure over these payloads.
+    /// Plot of the figure over these payloads.
     ///
     /// # Errors
     /// As [`Chart::draw`].
@@ -93,7 +91,7 @@ impl FigurePlot<'_> {
         picture(&self.chart(lines, x, options), &self.file(), options)
     }
 
-    /// The figure over these experiments.
+    /// Plot of the figure over these experiments.
     ///
     /// # Errors
     /// As [`Chart::draw`].

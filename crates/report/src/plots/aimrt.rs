@@ -24,13 +24,13 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::rounds::figure_over_rounds;
 
-/// Every plot that there are figures for: over two payloads or more, or two numbers of topics or clients. Where a pattern has
-/// neither, columns of its only payload.
+/// Every plot with figures: over at least two payloads, or two numbers of topics or clients. If a pattern has neither,
+/// columns of its only payload.
 pub fn charts(results: &[NamedResults<'_>]) -> Document {
     let mut figures: [Vec<PlottedValue>; 4] = Default::default();
     for (folder, one) in results.iter().enumerate() {
         let side = MeasuredSide::new(one);
-        // A row is of the plots whose figures it has.
+        // A row belongs to the plots whose figures it has.
         for row in TableRow::rows(&side, |plan| !plan.are_round_trips()) {
             figures[0].extend(of_channel(folder, &row));
             figures[1].push(of_rpc(folder, &row));
@@ -58,9 +58,9 @@ enum Over {
     Links,
 }
 
-/// One value with what it belongs to.
+/// One value with its address.
 struct PlottedValue {
-    /// The index of its results.
+    /// Index of its results.
     folder: usize,
     sub_experiment: String,
     transport: String,
@@ -68,11 +68,11 @@ struct PlottedValue {
     factors: String,
     payload_bytes: u64,
     links: u32,
-    /// How it was measured, for people and as a part of a file name; empty if there is one way only.
+    /// Way of measuring, as text and as part of a file name; empty if there is only one way.
     way: [String; 2],
     /// Values of each round.
     values: Vec<f64>,
-    /// How far two clocks may put them off.
+    /// Error of two clocks.
     errors: ErrorBounds,
     /// Samples of a round.
     samples: Vec<u64>,
@@ -81,7 +81,7 @@ struct PlottedValue {
 }
 
 impl PlottedValue {
-    /// Without a value yet.
+    /// Entry without values.
     fn new(folder: usize, row: &TableRow<'_>) -> Self {
         let planned = row.sub.planned;
         Self {
@@ -100,7 +100,7 @@ impl PlottedValue {
         }
     }
 
-    /// The average of a latency, in units of so many nanoseconds.
+    /// Adds the average of a latency, in units of `unit_ns` nanoseconds.
     fn with_average(self, row: &TableRow<'_>, figure: Figure, unit_ns: f64) -> Self {
         let get = |statistic| row.get(&Stream::all(), figure, statistic);
         self.with(get(Statistic::Mean), get(Statistic::N), unit_ns)
@@ -148,7 +148,7 @@ fn of_rpc(folder: usize, row: &TableRow<'_>) -> PlottedValue {
     PlottedValue { way, ..PlottedValue::new(folder, row).with_average(row, Figure::ServiceRtt, 1000.0) }
 }
 
-/// Calls per second, which only a closed loop has.
+/// Calls per second, which only exist in a closed loop.
 fn queries(folder: usize, row: &TableRow<'_>) -> Option<PlottedValue> {
     let figure = of_rpc(folder, row).with(row.value(Figure::Completed), row.value(Figure::Received), 1.0);
     (row.load() == OfferedLoad::Closed).then_some(figure)
@@ -159,16 +159,16 @@ fn of_log(folder: usize, row: &TableRow<'_>) -> PlottedValue {
 }
 
 struct Plot {
-    /// How file names begin.
+    /// Beginning of file names.
     file: &'static str,
     what: &'static str,
     /// Label of the vertical axis.
     label: &'static str,
-    /// Below the title.
+    /// Part of the subtitle.
     explained: &'static str,
-    /// One link, and several; empty where there is one only.
+    /// Terms for one link and for several; empty if there is only one.
     links: [&'static str; 2],
-    /// Figures lie so far apart that a linear axis hides most of them.
+    /// True if figures lie so far apart that a linear axis would hide most of them.
     spans: bool,
 }
 
@@ -206,7 +206,7 @@ const LOG: Plot = Plot {
 };
 
 impl Plot {
-    /// The pictures of a pattern, over what there are several of.
+    /// Pictures of a pattern, over parameters with several values; else columns.
     fn all(&self, figures: &[PlottedValue], over: &[Over], names: &[&str]) -> Vec<Chart> {
         let over_several: Vec<Chart> = over.iter().flat_map(|over| self.plots(figures, *over, 2, names)).collect();
         match over_several.is_empty() {
@@ -217,7 +217,7 @@ impl Plot {
         }
     }
 
-    /// A column for each line of a chart that has one place.
+    /// Columns instead of lines, for a chart with only one place.
     fn columns(&self, chart: Chart) -> Option<Chart> {
         let X::Categories { names: places, .. } = &chart.x else { return None };
         let lines: Vec<&Line> = chart.lines.iter().filter(|line| line.look.stroke != Stroke::None).collect();
@@ -229,7 +229,7 @@ impl Plot {
             color: None,
         };
         let names = lines.iter().map(|line| line.name.clone()).collect();
-        // One column alone is compared with nothing.
+        // A single column has nothing to be compared with.
         (lines.len() > 1).then(|| Chart {
             title: format!("{} at {} bytes", self.what, places.join(", ")),
             x: X::Categories { label: "Transport".to_owned(), names },
@@ -316,7 +316,7 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
     let is_twice = |(index, one): (usize, &&PlottedValue)| {
         group[..index].iter().any(|other| plain(other) == plain(one) && other.x(over) == one.x(over))
     };
-    // Where a transport has two figures of one place, its sub-experiments are distinguished.
+    // If a transport has two figures at one place, its sub-experiments are distinguished.
     let told_apart = group.iter().enumerate().any(is_twice);
     let key = |figure: &PlottedValue| if told_apart { by_name(figure) } else { plain(figure) };
     let with_factors = common_factors(group).is_none();
@@ -358,10 +358,10 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
     lines
 }
 
-/// Key of a line: the index of their results, transport, factors and sub-experiment.
+/// Key of a line: index of its results, transport, factors and sub-experiment.
 type LineKey = (usize, String, String, String);
 
-/// Colour and marker of its kind, whose folders differ by the stroke.
+/// Look of a line: colour and marker by transport and factors, stroke by folder.
 fn look_among(kinds: &mut Vec<LineKey>, line: &LineKey, folder: usize) -> Look {
     let kind = (0, line.1.clone(), line.2.clone(), line.3.clone());
     let place = kinds.iter().position(|known| *known == kind).unwrap_or(kinds.len());
@@ -371,7 +371,7 @@ fn look_among(kinds: &mut Vec<LineKey>, line: &LineKey, folder: usize) -> Look {
     Look::for_line(place, folder)
 }
 
-/// Wait and touch, if all have the same.
+/// Wait and touch, if all figures have the same.
 fn common_factors<'a>(group: &[&'a PlottedValue]) -> Option<&'a str> {
     let first = group.first()?;
     group.iter().all(|figure| figure.factors == first.factors).then_some(&first.factors)
@@ -404,8 +404,8 @@ fn notes(group: &[&PlottedValue], over: Over) -> Vec<String> {
     let failed = listed(|figure| figure.proof_failed);
     let note = |names: String, text: &str| (!names.is_empty()).then(|| format!("{text}: {names}."));
     [
-        note(missed, "The rate was missed, so these figures are of another one"),
-        note(failed, "The path proof failed, so these figures are of something else"),
+        note(missed, "The rate was missed, so these figures are for another rate"),
+        note(failed, "The path proof failed, so these figures are not those of the transport"),
     ]
     .into_iter()
     .flatten()

@@ -1,33 +1,31 @@
-//! What a chart is made of. All fields are data; nothing is drawn before [`Chart::draw`].
+//! Parts of a chart. All fields are data; nothing is drawn before [`Chart::draw`].
 
 use serde::Serialize;
 
 /// A chart: titles, two axes, and between them, in this order, bars, bands, lines and marks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Chart {
-    /// The name of its file, without an extension.
+    /// File name without extension.
     pub name: String,
-    /// The first line, in large letters.
+    /// First line, in large letters.
     pub title: String,
-    /// The second line, in small letters: number of samples, names, settings.
+    /// Second line, in small letters: number of samples, names, settings.
     pub subtitle: String,
-    /// Finding in one sentence; empty where the chart is another tool's.
+    /// Finding in one sentence; empty for charts in the style of other tools.
     pub reading: String,
-    /// The horizontal axis.
     pub x: X,
-    /// The vertical axis.
     pub y: Y,
     /// Bars of a histogram.
     pub bars: Vec<Bar>,
-    /// Parts of stacked columns, from the lowest up; the horizontal axis has categories.
+    /// Parts of stacked columns, from bottom to top; the horizontal axis has categories.
     pub stacks: Vec<Stack>,
-    /// A heat map; the horizontal axis has categories, and nothing else is drawn.
+    /// Heat map; the horizontal axis has categories, and nothing else is drawn.
     pub heat: Option<Heat>,
-    /// Columns between two values at each x.
+    /// Columns from a lower to an upper value at each x.
     pub bands: Vec<Band>,
     /// Lines, markers, or both.
     pub lines: Vec<Line>,
-    /// Single values with a name, drawn as dashed lines from side to side.
+    /// Single named values, drawn as dashed lines across the chart.
     pub marks: Vec<Mark>,
     /// Notes below the chart, one line each.
     pub notes: Vec<String>,
@@ -38,29 +36,28 @@ pub struct Chart {
 pub enum X {
     /// Names at equal distances; the x of a point is the index of its category.
     Categories {
-        /// Title of the categories, with unit.
+        /// Axis title, with unit.
         label: String,
-        /// Their names.
         names: Vec<String>,
     },
-    /// Numbers; the range is that of the data.
+    /// Numbers; the range follows the data.
     Numbers {
-        /// Title of the numbers, with unit.
+        /// Axis title, with unit.
         label: String,
-        /// Logarithmic; values of 0 or less are left out, and a note says so.
+        /// Logarithmic axis; values of 0 or less are left out, and a note says so.
         log: bool,
-        /// There is nothing between whole numbers, so there are no ticks either.
+        /// True for whole numbers, which have no ticks between them.
         whole: bool,
     },
-    /// Percentiles, the same distance for each nine: the x of the p-th quantile is 1 / (1 - p), on a logarithmic axis.
+    /// Percentiles with equal distances between the nines: the x of the p-th quantile is 1 / (1 - p), on a logarithmic
+    /// axis.
     Percentiles {
-        /// Title of the axis.
+        /// Axis title.
         label: String,
     },
 }
 
 impl X {
-    /// Title of the axis.
     pub fn label(&self) -> &str {
         match self {
             X::Categories { label, .. } | X::Numbers { label, .. } | X::Percentiles { label } => label,
@@ -77,62 +74,56 @@ impl Default for X {
 /// The vertical axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Y {
-    /// Title of the values, with unit.
+    /// Axis title, with unit.
     pub label: String,
-    /// Logarithmic; values of 0 or less are left out, and a note says so.
+    /// Logarithmic axis; values of 0 or less are left out, and a note says so.
     pub log: bool,
-    /// A linear axis always begins at 0 (or below), even if all values are far from it.
+    /// True if a linear axis must begin at 0 (or below), even if all values are far from it.
     pub from_zero: bool,
-    /// There is nothing between whole numbers, so there are no ticks either.
+    /// True for whole numbers, which have no ticks between them.
     pub whole: bool,
 }
 
 /// A line through points, with a marker at each.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Line {
-    /// Its name in the legend; an empty name has no entry.
+    /// Name in the legend; an empty name has no entry.
     pub name: String,
-    /// Points in the order in which they are joined. A value that is not finite makes a gap.
+    /// Points in drawing order. A value that is not finite makes a gap.
     pub points: Vec<(f64, f64)>,
-    /// Intervals of values: x, lower and upper end, drawn as upright bars.
+    /// Intervals as x, lower and upper end, drawn as vertical bars.
     pub intervals: Vec<(f64, f64, f64)>,
-    /// How it looks.
     pub look: Look,
 }
 
-/// How a line looks.
+/// Look of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Look {
-    /// Its colour; `None` takes the next colour of the palette.
+    /// Colour; `None` takes the next one of the palette.
     pub color: Option<Color>,
-    /// Its markers.
     pub marker: Marker,
     /// Line between the points.
     pub stroke: Stroke,
-    /// Drawn stronger than the others.
+    /// True if drawn thicker than the others.
     pub strong: bool,
 }
 
 /// Line between points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Stroke {
-    /// A line.
     #[default]
     Solid,
-    /// A dashed line.
     Dashed,
-    /// A dotted line.
     Dotted,
-    /// Dashes and dots in turn.
+    /// Alternating dashes and dots.
     DashDot,
-    /// Nothing: a scatter plot.
+    /// No line: a scatter plot.
     None,
 }
 
 impl Look {
-    /// The look of a line among others of several results: colour and marker by its place among the names of lines, the
-    /// stroke by its folder, and of scatter plots the marker too. Black is the floor's. No two of 36 places have all of
-    /// them in common.
+    /// Look of a line among those of several results. Its place determines colour and marker; the folder determines the
+    /// stroke, or in scatter plots also the marker. Black is reserved for the floor. The first 36 places all differ.
     pub fn for_line(place: usize, folder: usize) -> Self {
         const STROKES: [Stroke; 4] = [Stroke::Solid, Stroke::Dashed, Stroke::Dotted, Stroke::DashDot];
         let colors: Vec<_> = PALETTE.iter().filter(|color| **color != BLACK).collect();
@@ -148,12 +139,11 @@ impl Look {
 /// The marker at each point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Marker {
-    /// The next shape in turn.
+    /// Next shape in turn.
     #[default]
     Auto,
-    /// No marker.
     None,
-    /// One pixel or two: for many points.
+    /// One or two pixels, for many points.
     Dot,
     /// A filled circle.
     Circle,
@@ -161,133 +151,126 @@ pub enum Marker {
     Square,
     /// A triangle that points up.
     Triangle,
-    /// A square on its corner.
+    /// Square standing on a corner.
     Diamond,
     /// A triangle that points down.
     Down,
     /// A diagonal cross.
     Cross,
-    /// A ring, larger than the other markers, to be drawn around one of them.
+    /// Ring around another marker.
     Ring,
 }
 
-/// The markers of lines, in turn.
+/// Markers that lines take in turn.
 pub(super) const MARKERS: [Marker; 6] =
     [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Down, Marker::Cross];
 
-/// Red, green, blue.
+/// Red, green and blue.
 pub type Color = [u8; 3];
 
-/// The colour at a place from 0 to 1 between two.
+/// Colour between two others, at a place from 0 to 1.
 pub(super) fn between(from: Color, to: Color, place: f64) -> Color {
     let mix = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * place).round() as u8;
     [mix(from[0], to[0]), mix(from[1], to[1]), mix(from[2], to[2])]
 }
 
-/// A bar of a histogram, from 0 up. A bar that is not empty is at least two pixels high.
+/// Bar of a histogram, from 0 up; at least two pixels high unless it is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bar {
-    /// Its left edge.
     pub from: f64,
-    /// Its right edge.
     pub to: f64,
-    /// Its height.
     pub count: f64,
 }
 
-/// A part of each column of a chart.
+/// Part of every stacked column of a chart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Stack {
-    /// Its name in the legend.
+    /// Name in the legend.
     pub name: String,
-    /// Its height in each category, 0 or more; NaN where there is no column.
+    /// Height in each category, 0 or more; NaN where there is no column.
     pub values: Vec<f64>,
-    /// The interval of the whole column in each category, drawn as an upright bar at its top; on the last part only.
+    /// Interval of the whole column in each category, drawn as a vertical bar at its top; only on the last part.
     pub intervals: Vec<Option<(f64, f64)>>,
-    /// Its colour; `None` takes the next colour of the palette.
+    /// Colour; `None` takes the next one of the palette.
     pub color: Option<Color>,
 }
 
-/// Cells over the categories of the horizontal axis and rows.
+/// Heat map: rows of cells over the categories of the horizontal axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Heat {
-    /// The names of the rows, from top to bottom.
+    /// Names of the rows, from top to bottom.
     pub rows: Vec<String>,
-    /// Its cells; a place without one is empty.
+    /// Cells; places without one are empty.
     pub cells: Vec<HeatCell>,
 }
 
 /// A cell of a heat map.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HeatCell {
-    /// The index of its category.
+    /// Index of the category.
     pub column: usize,
-    /// The index of its row.
+    /// Index of the row.
     pub row: usize,
-    /// How good it is.
+    /// Level, which determines the colour.
     pub level: HeatLevel,
-    /// Short text in the cell, e.g. `+12 %`, which also tells levels apart without colour.
+    /// Short text, e.g. `+12 %`; it also distinguishes levels without colour.
     pub text: String,
-    /// The whole text, e.g. for a tooltip.
+    /// Full text, e.g. for a tooltip.
     pub detail: String,
 }
 
-/// How good a cell of a heat map is, or its place on a scale.
+/// Level of a cell of a heat map: a judgement, or a place on a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum HeatLevel {
-    /// Improved, or within its limit by far.
+    /// Improved, or well within its limit.
     Good,
     /// Equivalent, or within its limit.
     Even,
-    /// Nothing can be said.
+    /// Undecided.
     Unclear,
-    /// Regressed, over its limit, or failed.
+    /// Regressed, beyond its limit, or failed.
     Bad,
-    /// A place between the least (0) and the greatest (1) of all cells.
+    /// Place on a scale from the least (0) to the greatest (1) of all cells.
     Scale(f64),
 }
 
-/// A column from the least to the greatest value at each x, as wide as the distance of equally spaced x.
+/// Band from the least to the greatest value at each x, as wide as the distance between equally spaced x.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Band {
-    /// Its name in the legend.
+    /// Name in the legend.
     pub name: String,
-    /// x, least and greatest value, by rising x.
+    /// x, least and greatest value, sorted by x.
     pub points: Vec<(f64, f64, f64)>,
 }
 
-/// A value with a name: a dashed line across the chart.
+/// Named value: a dashed line across the chart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mark {
-    /// Its name in the legend, with value and unit.
+    /// Name in the legend, with value and unit.
     pub name: String,
-    /// Where it is.
     pub at: AxisValue,
-    /// Its colour.
     pub color: Color,
 }
 
 /// A value on one of the axes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum AxisValue {
-    /// An upright line.
+    /// A vertical line.
     X(f64),
-    /// A level line.
+    /// A horizontal line.
     Y(f64),
 }
 
-/// Colours that people with any common colour blindness tell apart.
+/// Colours that remain distinguishable with common colour blindness.
 ///
 /// # Source
 /// Okabe and Ito (2008), "Color Universal Design"; without yellow, which is faint on white.
 pub const PALETTE: [Color; 7] = [BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, BLACK];
-/// The first colour.
 pub const BLUE: Color = [0x00, 0x72, 0xB2];
-/// Orange.
 pub const ORANGE: Color = [0xE6, 0x9F, 0x00];
 /// Bluish green.
 pub const GREEN: Color = [0x00, 0x9E, 0x73];
-/// Vermillion: limits, and what went over them.
+/// Colour of limits, and of values beyond them.
 pub const VERMILLION: Color = [0xD5, 0x5E, 0x00];
 /// Reddish purple.
 pub const PURPLE: Color = [0xCC, 0x79, 0xA7];
@@ -295,5 +278,5 @@ pub const PURPLE: Color = [0xCC, 0x79, 0xA7];
 pub const SKY: Color = [0x56, 0xB4, 0xE9];
 /// Nearly black.
 pub const BLACK: Color = [0x30, 0x30, 0x30];
-/// What everything is drawn on.
+/// Background.
 pub(super) const WHITE: Color = [0xFF; 3];

@@ -1,11 +1,11 @@
-//! Stacked columns, and plain ones with intervals.
+//! Stacked columns, and single columns with intervals.
 
 use super::chart::{Chart, Color, PALETTE, WHITE};
 use super::frame::Frame;
 use super::render::{Point, Shape};
 use super::style::INK;
 
-/// The columns, from the lowest part up, with the interval of the whole at their tops.
+/// Draws the columns from bottom to top, with the interval of the whole at their tops.
 pub fn shapes(chart: &Chart, frame: &Frame, shapes: &mut Vec<Shape>) {
     const WIDEST: f64 = 64.0;
     let slot = (frame.right - frame.left) / count(chart).max(1) as f64;
@@ -19,7 +19,7 @@ pub fn shapes(chart: &Chart, frame: &Frame, shapes: &mut Vec<Shape>) {
             };
             sum += value;
             let Some((x, top)) = frame.at(category as f64, sum) else { continue };
-            // Whatever is more than nothing is seen.
+            // Values above 0 are at least one pixel high.
             let top = top.min(below - 1.0);
             let color = color(chart, index);
             fill([(x - half, top), (x + half, below)], color, hatch(chart, index), shapes);
@@ -35,7 +35,7 @@ fn count(chart: &Chart) -> usize {
     chart.stacks.iter().map(|part| part.values.len()).max().unwrap_or(0)
 }
 
-/// The values that the vertical axis must show.
+/// Values that the vertical axis must show.
 pub fn extent(chart: &Chart) -> impl Iterator<Item = f64> {
     let sum = |category: usize| {
         let values = chart.stacks.iter().filter_map(move |part| part.values.get(category).copied());
@@ -51,7 +51,7 @@ pub fn color(chart: &Chart, part: usize) -> Color {
     chart.stacks[part].color.unwrap_or(PALETTE[part % PALETTE.len()])
 }
 
-/// Pattern that tells parts apart without colour.
+/// Pattern that distinguishes parts without colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hatch {
     Plain,
@@ -60,13 +60,13 @@ pub enum Hatch {
     Level,
 }
 
-/// The hatch of a part: of a single one none.
+/// Hatch of a part; a single part has none.
 pub fn hatch(chart: &Chart, part: usize) -> Hatch {
     const HATCHES: [Hatch; 4] = [Hatch::Plain, Hatch::Rising, Hatch::Falling, Hatch::Level];
     if chart.stacks.len() > 1 { HATCHES[part % HATCHES.len()] } else { Hatch::Plain }
 }
 
-/// A box from its upper left to its lower right corner, in a colour and a hatch of white lines.
+/// Fills a box between its upper left and lower right corners with a colour and a hatch of white lines.
 pub fn fill([from, to]: [Point; 2], color: Color, hatch: Hatch, shapes: &mut Vec<Shape>) {
     const DISTANCE: f64 = 7.0;
     shapes.push(Shape::Box { from, to, color });
@@ -77,7 +77,7 @@ pub fn fill([from, to]: [Point; 2], color: Color, hatch: Hatch, shapes: &mut Vec
         let lines = (1..).map(|index| bottom - DISTANCE * 0.7 * f64::from(index)).take_while(|y| *y > top + 1.0);
         lines.for_each(|y| line(vec![(left, y), (right, y)]));
     } else if hatch != Hatch::Plain {
-        // Each line enters at the left or at the bottom, and leaves at the top or at the right.
+        // Each line enters at the left or bottom edge, and leaves at the top or right edge.
         let starts = (1..).map(|index| DISTANCE * f64::from(index)).take_while(|start| *start < wide + high);
         for start in starts {
             let enters = ((start - high).max(0.0), start.min(high));
@@ -89,6 +89,6 @@ pub fn fill([from, to]: [Point; 2], color: Color, hatch: Hatch, shapes: &mut Vec
             line(vec![at(enters), at(leaves)]);
         }
     }
-    // Parts of one colour are told apart by the gap between them.
+    // A gap separates parts of the same colour.
     line(vec![(left, top), (right, top)]);
 }

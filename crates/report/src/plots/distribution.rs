@@ -1,24 +1,24 @@
-//! The histogram and the series of the samples of one payload.
+//! Histogram and series of the samples of one payload.
 
 use super::chart::{AxisValue, BLACK, Band, Bar, Chart, Line, Look, Mark, Marker, VERMILLION, X, Y};
 use super::samples::{Histogram, SampleSeries};
 use super::scale::{count, number};
 use super::{Options, Picture, PlotError, picture, subtitle};
 
-/// Subject of one histogram or series.
+/// Subject and labels of a histogram or series.
 #[derive(Clone, Debug)]
 pub struct PlotSubject<'a> {
-    /// The sub-experiment; empty if it is not known.
+    /// Name of the sub-experiment; empty if unknown.
     pub sub_experiment: &'a str,
-    /// The payload, in bytes.
+    /// Payload in bytes.
     pub payload: &'a str,
-    /// The label of the axis of latencies.
+    /// Label of the latency axis.
     pub latency: &'a str,
-    /// Names and values of the lines at the median and the 99th percentile; NaN is none.
+    /// Names and values of the lines at the median and the 99th percentile; NaN draws none.
     pub marks: [(String, f64); 2],
 }
 
-/// `histogram_<payload>`: how often each latency was measured. With `log` the histogram must have been made so too.
+/// `histogram_<payload>`: how often each latency was measured. The histogram must have been made with the same `log`.
 ///
 /// # Errors
 /// As [`Chart::draw`].
@@ -46,7 +46,7 @@ pub fn histogram(histogram: &Histogram, of: &PlotSubject<'_>, options: &Options)
     picture(&chart, &format!("histogram_{}", of.payload), options)
 }
 
-/// `series_<payload>`: the latency of each sample in its order.
+/// `series_<payload>`: latencies of the samples, in order of measurement.
 ///
 /// # Errors
 /// As [`Chart::draw`].
@@ -88,7 +88,7 @@ fn left_out(number: usize, log: bool) -> Vec<String> {
     if number == 0 { vec![] } else { vec![format!("Left out: {} that are {why}.", samples(number))] }
 }
 
-/// A value with up to four significant digits, written as the numbers at axes are.
+/// Value with up to four significant digits, in the number format of the axes.
 pub(super) fn four_digits(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 || !size.is_finite() {

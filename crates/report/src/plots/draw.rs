@@ -4,12 +4,12 @@ use super::chart::{Chart, Y};
 use super::{MAX_SIDE, MIN_SIDE, Options, Picture, PlotError, layout, render};
 
 impl Chart {
-    /// The bytes of the picture; the same chart and options always give the same bytes.
+    /// Bytes of the picture; the same chart and options always yield the same bytes.
     ///
     /// Values that are not finite, or beyond ±1e15, are left out.
     ///
     /// # Errors
-    /// If the size is out of range, or the drawing library refuses.
+    /// If the size is out of range, or the drawing library fails.
     pub fn draw(&self, options: &Options) -> Result<Vec<u8>, PlotError> {
         let (width, height) = (options.width, options.height);
         let allowed = MIN_SIDE..=MAX_SIDE;
@@ -20,7 +20,7 @@ impl Chart {
         render::render(&shapes, width, height, options.format)
     }
 
-    /// The picture in its file, with a logarithmic axis if the options ask for one and no value is 0 or less.
+    /// Picture and its file name, with a logarithmic axis if the options request one and no value is 0 or less.
     ///
     /// # Errors
     /// As [`Chart::draw`].

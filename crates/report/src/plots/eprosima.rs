@@ -1,4 +1,4 @@
-//! The plots of a latency benchmark, with the file names that users of eProsima's scripts know. All values are microseconds.
+//! Plots of a latency benchmark, with the file names of eProsima's scripts. All values are microseconds.
 //!
 //! # Source
 //! File names and contents: eProsima's latency test specification and scripts (`eProsima/benchmarking`).
@@ -10,24 +10,22 @@ use tripmeter_eprosima::bytes::Bytes;
 use tripmeter_eprosima::check::{CheckReport, CheckRow};
 use tripmeter_eprosima::summary::{Magnitude, Summary, SummaryRow};
 
-/// The label of an axis of latencies: these files hold halves of round trips.
+/// Label of the latency axis: these files contain half round trips.
 const LATENCY: &str = "Latency, rtt_half [us]";
 
-/// The name of a figure as a part of a file name: without `%`.
+/// Name of a figure in file names: without `%`.
 fn word(magnitude: Magnitude) -> String {
     magnitude.column().replace('%', "")
 }
 
-/// A summary with the name under which it is shown: a sub-experiment, or the date of an experiment.
+/// Summary with the name shown for it: a sub-experiment, or the date of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'a> {
-    /// The name.
     pub name: &'a str,
-    /// The figures.
     pub summary: &'a Summary,
 }
 
-/// Subject of the histogram and the series of a payload, with lines at its median and 99 %.
+/// Subject of the histogram and series of a payload, with lines at its median and 99 %.
 pub fn subject<'a>(sub_experiment: &'a str, bytes: &'a Bytes, row: Option<&SummaryRow>) -> PlotSubject<'a> {
     let mark =
         |magnitude: Magnitude| (magnitude.column().to_owned(), row.map_or(f64::NAN, |row| magnitude.value_in(row)));
@@ -55,7 +53,7 @@ pub fn subexperiment_comparison(
     picture(&chart, &format!("comparison_{}", word(magnitude).to_lowercase()), options)
 }
 
-/// `measurements_<sub-experiment>/comparison_{median,99,max}`: what was measured, beside its limits.
+/// `measurements_<sub-experiment>/comparison_{median,99,max}`: measured values and their limits.
 ///
 /// # Errors
 /// As [`Chart::draw`].
@@ -104,12 +102,12 @@ fn note(what: &str, rows: &[&CheckRow]) -> Option<String> {
     (!rows.is_empty()).then(|| format!("{what} {} bytes.", payloads.join(", ")))
 }
 
-/// The two figures in one picture of [`experiment_comparison`], in the order of the original scripts.
+/// Figures that share a picture of [`experiment_comparison`], in the order of the original scripts.
 pub const COMPARED: [[Magnitude; 2]; 2] = [[Magnitude::Min, Magnitude::Median], [Magnitude::Max, Magnitude::P99]];
 
 /// `<sub-experiment>_min_median` or `<sub-experiment>_max_99%`: two figures of a reference and of a result.
 ///
-/// `reference` and `result` have the names of their experiments.
+/// The names of `reference` and `result` are those of their experiments.
 ///
 /// # Errors
 /// As [`Chart::draw`].
@@ -119,7 +117,7 @@ pub fn experiment_comparison(
     [reference, result]: [Named<'_>; 2],
     options: &Options,
 ) -> Result<Picture, PlotError> {
-    /// Dark and light of each side.
+    /// Dark and light colour for each side.
     const COLORS: [[Color; 2]; 2] = [[VERMILLION, [0xF2, 0xA6, 0x70]], [BLUE, [0x6F, 0xB8, 0xE6]]];
     const MARKERS: [[Marker; 2]; 2] = [[Marker::Circle, Marker::Square], [Marker::Triangle, Marker::Diamond]];
     let payloads = payloads(&[reference, result]);
@@ -203,7 +201,7 @@ pub fn history_by_date(
     picture(&chart, &format!("{sub_experiment}/history_{}_by_date", word(magnitude)), options)
 }
 
-/// `<sub-experiment>/<payload>_bytes_{Median,Max,99}`: one figure of one payload over the experiments, and its limit.
+/// `<sub-experiment>/<payload>_bytes_{Median,Max,99}`: one figure of one payload over the experiments, with its limit.
 ///
 /// # Errors
 /// As [`Chart::draw`].
@@ -283,7 +281,7 @@ fn chart_over(label: &str, names: Vec<String>, options: &Options) -> Chart {
     }
 }
 
-/// The number of samples behind each figure.
+/// Note on the number of samples behind each figure.
 fn samples_of(summaries: &[Named<'_>]) -> String {
     samples_per_figure(summaries.iter().flat_map(|one| &one.summary.rows).map(|row| row.samples))
 }
@@ -292,7 +290,7 @@ fn experiments_and_samples(experiments: &[Named<'_>]) -> String {
     format!("{} experiments · {}", experiments.len(), samples_of(experiments))
 }
 
-/// The colour of an experiment in a history: the older the paler.
+/// Colour of an experiment in a history: older ones are paler.
 pub(super) fn faded(age: usize, experiments: usize) -> Color {
     const OLD: Color = [0xB9, 0xD6, 0xEC];
     const NEW: Color = [0x0B, 0x3C, 0x6E];

@@ -1,4 +1,4 @@
-//! The axes of a chart, and what stands between them.
+//! Axes of a chart, and the area between them.
 
 use super::chart::{AxisValue, BLUE, Chart, Color, Marker, Stroke, X};
 use super::render::{Align, Point, Shape};
@@ -12,9 +12,9 @@ pub const TICK_EM: f64 = 12.5;
 pub const GREY: Color = [0x5A, 0x5A, 0x5A];
 const GRID: Color = [0xDD, 0xDD, 0xDD];
 const FAINT: Color = [0xF0, 0xF0, 0xF0];
-/// Between the chart and the legend.
+/// Gap between the chart and the legend, in pixels.
 pub const RIGHT_GAP: f64 = 18.0;
-/// The most lines of a label of a category, and their distance.
+/// Maximum number of lines in a category's label, and their distance.
 const MOST_LINES: usize = 3;
 const LINE: f64 = 16.0;
 
@@ -22,11 +22,11 @@ pub fn label(at: Point, text: String, em: f64, color: Color, align: Align) -> Sh
     Shape::Text { at, text, em, color, align, upward: false }
 }
 
-/// The horizontal axis: labels, and from values to parts of its length.
+/// Horizontal axis: its labels, and the mapping of values to places from 0 to 1.
 pub struct XAxis {
     scale: Option<Scale>,
     categories: usize,
-    /// Place from 0 to 1, and text.
+    /// Places from 0 to 1, with their texts.
     pub labels: Vec<(f64, String)>,
     pub upright: bool,
     /// Height of labels and title, in pixels.
@@ -42,7 +42,7 @@ impl XAxis {
         }
     }
 
-    /// An axis of names that are at most `upright` pixels long where there is no room for them side by side.
+    /// Axis of categories; names that do not fit side by side are upright, at most `upright` pixels long.
     pub fn categories(names: &[String], width: f64, upright: f64) -> Self {
         const LEAST_DISTANCE: f64 = 16.0;
         let slot = width / names.len().max(1) as f64;
@@ -56,7 +56,7 @@ impl XAxis {
             return Self { scale: None, categories: names.len(), labels, upright: false, height };
         }
         let texts = fitted(if level { slot } else { upright });
-        // Where there is no room for all, the last one is always named.
+        // If there is no room for all labels, the last one is always shown.
         let every = if level { 1 } else { (LEAST_DISTANCE / slot).ceil().max(1.0) as usize };
         let named = texts.into_iter().enumerate().rev().step_by(every);
         let mut labels: Vec<_> = named.map(|(index, text)| (place(index), text)).collect();
@@ -77,7 +77,7 @@ impl XAxis {
             (false, _) if matches!(chart.x, X::Percentiles { .. }) => Scale::percentiles(low, high),
             (false, true) if chart.x.label().ends_with("[bytes]") => Scale::sizes(low, high, wanted),
             (false, true) => Scale::log(low, high, wanted),
-            // Nothing may hide under the axis, at the left end, or half outside the chart.
+            // Keeps points clear of the vertical axis and of the right edge.
             (false, false) if chart.bars.is_empty() => {
                 let room = (high - low) * 0.01;
                 Scale::linear(low - room, high + room, wanted, whole)
@@ -91,7 +91,7 @@ impl XAxis {
         Self { scale: Some(scale), categories: 0, labels, upright: false, height: 46.0 }
     }
 
-    /// Where a value is: 0 at the left end, 1 at the right one; `None` if it cannot be drawn.
+    /// Place of a value: 0 at the left end, 1 at the right end; `None` if it cannot be drawn.
     fn place(&self, value: f64) -> Option<f64> {
         match &self.scale {
             Some(scale) => drawable(value, scale.is_log()).then(|| scale.place(value)),
@@ -100,14 +100,14 @@ impl XAxis {
     }
 }
 
-/// Labels and title of a horizontal axis from `left` to `right`, below `bottom`.
+/// Draws labels and title of a horizontal axis from `left` to `right`, below `bottom`.
 pub fn x_labels(x: &XAxis, [left, right, bottom]: [f64; 3], title: &str, shapes: &mut Vec<Shape>) {
     for (place, text) in &x.labels {
         let at = left + (right - left) * place;
         shapes.push(Shape::Path { points: vec![(at, bottom), (at, bottom + 4.0)], color: GREY, width: 1.0 });
         match x.upright {
             false => shapes.extend(text.lines().enumerate().map(|(index, line)| {
-                // The last label may not leave the picture, nor touch the legend.
+                // The last label must stay inside the picture and clear of the legend.
                 let at = at.min(right + RIGHT_GAP - text::width(line, TICK_EM) / 2.0);
                 let base = bottom + 19.0 + LINE * index as f64;
                 label((at, base), line.to_owned(), TICK_EM, INK, Align::Middle)
@@ -123,7 +123,7 @@ pub fn x_labels(x: &XAxis, [left, right, bottom]: [f64; 3], title: &str, shapes:
     shapes.push(label(((left + right) / 2.0, bottom + x.height - 4.0), title, LABEL_EM, INK, Align::Middle));
 }
 
-/// The names in lines that are no wider than `limit`, broken where their parts begin; `None` if one does not fit so.
+/// Names broken after separators into lines no wider than `limit`; `None` if a name does not fit even then.
 fn broken(names: &[String], limit: f64) -> Option<Vec<String>> {
     let of_name = |name: &String| {
         let mut lines: Vec<String> = vec![String::new()];
@@ -147,7 +147,7 @@ fn overlap(labels: &[(f64, String)], width: f64) -> bool {
     labels.windows(2).any(|pair| (pair[1].0 - pair[0].0) * width < half(&pair[0]) + half(&pair[1]) + 8.0)
 }
 
-/// The rectangle between the axes.
+/// Rectangle between the axes.
 pub struct Frame {
     pub left: f64,
     pub right: f64,
@@ -166,12 +166,12 @@ impl Frame {
         self.bottom - (self.bottom - self.top) * self.y.place(value)
     }
 
-    /// The lower end of columns and bars.
+    /// Lower end of columns and bars.
     pub fn base(&self) -> f64 {
         self.y_at(if self.y.is_log() { self.y.low() } else { 0.0 })
     }
 
-    /// The place of a point; `None` if it cannot be drawn.
+    /// Position of a point; `None` if it cannot be drawn.
     pub fn at(&self, x: f64, y: f64) -> Option<Point> {
         let place = self.x.place(x)?;
         drawable(y, self.y.is_log()).then(|| (self.x_at(place), self.y_at(y)))
@@ -205,7 +205,7 @@ impl Frame {
         }
         x_labels(&self.x, [left, right, bottom], chart.x.label(), shapes);
         let text = text::fit(&chart.y.label, LABEL_EM, bottom - self.top + 40.0);
-        // Nothing may stand in the lines above the chart.
+        // The label must not reach into the lines above the chart.
         let half = text::width(&text, LABEL_EM) / 2.0;
         let at = (PAD + LABEL_EM * 0.75, ((self.top + bottom) / 2.0).max(self.top + half - 4.0));
         shapes.push(Shape::Text { at, text, em: LABEL_EM, color: INK, align: Align::Middle, upward: true });
@@ -252,7 +252,7 @@ impl Frame {
         }
     }
 
-    /// An upright bar with a cap at either end, at an x between two values.
+    /// Draws an interval at x as a vertical bar between two values, with a cap at each end.
     pub fn interval(&self, (x, low, high): (f64, f64, f64), color: Color, shapes: &mut Vec<Shape>) {
         const CAP: f64 = 4.0;
         let cap = |(x, y): Point| vec![(x - CAP, y), (x + CAP, y)];
@@ -268,7 +268,7 @@ impl Frame {
             let part: Vec<Point> = part.iter().flatten().copied().collect();
             match part.as_slice() {
                 [] => {}
-                // A point alone has no line; without a marker it would not be seen.
+                // A single point without a marker would be invisible, as it has no line.
                 [alone] if matches!(style.marker, Marker::None) => {
                     shapes.push(Shape::Disc { center: *alone, radius: style.width, color: style.color });
                 }

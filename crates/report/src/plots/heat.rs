@@ -1,4 +1,4 @@
-//! Heat maps: cells over the categories of the horizontal axis and rows, each with a text.
+//! Heat maps: rows of cells with texts over the categories of the horizontal axis.
 
 use super::chart::{Chart, Color, Heat, HeatLevel, WHITE, X, between};
 use super::frame::{GREY, TICK_EM, XAxis, label, x_labels};
@@ -6,10 +6,10 @@ use super::render::{Align, Point, Shape};
 use super::style::INK;
 use super::text;
 
-/// The most of the width that names of rows may take.
+/// Maximum share of the width that row names may take.
 const NAMES: f64 = 0.4;
 const GAP: f64 = 2.0;
-/// Lower rows have no text in their cells, and not all of them a name.
+/// Lower rows have no text in their cells, and only some have a name.
 const LEAST_HEIGHT: f64 = 13.0;
 const HIGHEST: f64 = 72.0;
 
@@ -64,7 +64,7 @@ fn colors(level: HeatLevel) -> (Color, Color) {
     }
 }
 
-/// Bad cells have a thick frame, unclear ones a thin one.
+/// Draws a thick frame around bad cells, and a thin one around unclear cells.
 fn outline(level: HeatLevel, [(left, top), (right, bottom)]: [Point; 2], shapes: &mut Vec<Shape>) {
     let (color, width) = match level {
         HeatLevel::Bad => (INK, 2.0),

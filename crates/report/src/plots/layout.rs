@@ -1,4 +1,4 @@
-//! A chart into shapes at their places.
+//! Converts a chart to shapes at their positions.
 
 use super::chart::{AxisValue, Chart};
 use super::frame::{Frame, GREY, LABEL_EM, PAD, RIGHT_GAP, TICK_EM, XAxis, label};
@@ -10,12 +10,12 @@ use super::{columns, heat, text};
 
 const TITLE_EM: f64 = 19.0;
 const NOTE_EM: f64 = 12.0;
-/// The most that a label of a category may be long, in pixels, if it is upright.
+/// Maximum length of an upright category label, in pixels.
 const UPRIGHT: f64 = 150.0;
-/// Narrower pictures, as in a column of a paper, have their legend below the chart.
+/// Narrower pictures, e.g. for a column of a paper, have their legend below the chart.
 const NARROW: f64 = 700.0;
 
-/// The shapes of a chart in a picture of this size.
+/// Shapes of a chart in a picture of this size.
 pub fn shapes(chart: &Chart, width: f64, height: f64) -> Vec<Shape> {
     let mut shapes = Vec::new();
     let top = header(chart, width, &mut shapes);
@@ -24,7 +24,7 @@ pub fn shapes(chart: &Chart, width: f64, height: f64) -> Vec<Shape> {
         heat::shapes(chart, map, [(PAD, top), (width - PAD, bottom)], &mut shapes);
         return shapes;
     }
-    // Powers of ten may stand closer.
+    // Labels of powers of ten may be closer together.
     let distance = if chart.y.log && width < NARROW { 30.0 } else { 48.0 };
     let (y, notes) = y_scale(chart, ((height - top - 80.0) / distance).clamp(3.0, 10.0) as usize);
     let bottom = footer(&notes, width, height, &mut shapes);
@@ -54,7 +54,7 @@ pub fn shapes(chart: &Chart, width: f64, height: f64) -> Vec<Shape> {
     shapes
 }
 
-/// Title, reading and subtitle; returns the upper edge of what is below them.
+/// Draws title, reading and subtitle; returns the upper edge of the remaining area.
 fn header(chart: &Chart, width: f64, shapes: &mut Vec<Shape>) -> f64 {
     let room = width - 2.0 * PAD;
     shapes.push(label((PAD, PAD + 14.0), text::fit(&chart.title, TITLE_EM, room), TITLE_EM, INK, Align::Start));
@@ -68,7 +68,7 @@ fn header(chart: &Chart, width: f64, shapes: &mut Vec<Shape>) -> f64 {
     base + 20.0
 }
 
-/// The notes; returns the lower edge of what is above them.
+/// Draws the notes; returns the lower edge of the remaining area.
 fn footer(notes: &[String], width: f64, height: f64, shapes: &mut Vec<Shape>) -> f64 {
     let lines: Vec<_> = notes.iter().flat_map(|note| text::wrap(note, NOTE_EM, width - 2.0 * PAD)).take(5).collect();
     let top = height - PAD - lines.len() as f64 * 16.0;
@@ -79,7 +79,7 @@ fn footer(notes: &[String], width: f64, height: f64, shapes: &mut Vec<Shape>) ->
     if notes.is_empty() { top } else { top - 6.0 }
 }
 
-/// The vertical axis, and the notes of the chart with those on what the axis cannot show.
+/// Vertical axis, and the chart's notes with those on values that the axis cannot show.
 fn y_scale(chart: &Chart, wanted: usize) -> (Scale, Vec<String>) {
     let lines = chart.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
     let intervals = chart.lines.iter().flat_map(|line| line.intervals.iter().flat_map(|ends| [ends.1, ends.2]));
@@ -101,7 +101,7 @@ fn y_scale(chart: &Chart, wanted: usize) -> (Scale, Vec<String>) {
         return (Scale::linear(0.0, 1.0, wanted, chart.y.whole), notes);
     }
     if chart.y.log {
-        // The lowest column has a height too.
+        // Leaves some height for the lowest column.
         let low = if chart.stacks.is_empty() { low } else { low / 2.0 };
         return (Scale::log(low, high, wanted), notes);
     }
@@ -115,7 +115,7 @@ fn y_scale(chart: &Chart, wanted: usize) -> (Scale, Vec<String>) {
     (Scale::linear_rounded(low, high, wanted, chart.y.whole), notes)
 }
 
-/// The ends of a linear axis with room for markers: from 0, unless that would squeeze all values into its upper part.
+/// Ends of a linear axis with room for markers: from 0, unless that would squeeze all values into its upper part.
 fn linear_range(low: f64, high: f64, from_zero: bool) -> (f64, f64) {
     const SQUEEZED: f64 = 0.7;
     const ROOM: f64 = 0.02;
@@ -125,7 +125,7 @@ fn linear_range(low: f64, high: f64, from_zero: bool) -> (f64, f64) {
     if from_zero || low <= high * SQUEEZED || low == high {
         return (0.0, high * (1.0 + ROOM));
     }
-    // Differences of a few per cent shall not look large.
+    // Differences of a few per cent must not look large.
     let room = ((high - low) * 0.05).max((high * 0.1 - (high - low)) / 2.0);
     (low - room, high + room)
 }

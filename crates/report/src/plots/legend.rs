@@ -1,4 +1,4 @@
-//! The legend: names beside the chart, each with what it looks like there.
+//! Legend: names, each with a sample of its line or colour.
 
 use super::chart::{AxisValue, Chart, Color, Stroke};
 use super::columns::{self, Hatch};
@@ -18,23 +18,23 @@ enum LegendKey {
     Part(Color, Hatch),
     Band,
     Mark(Color, bool),
-    /// Entries that there is no room for.
+    /// Number of entries left out for lack of room.
     More,
 }
 
 pub struct Legend {
     entries: Vec<(LegendKey, String)>,
-    /// Entries beside each other, and the distance of their left ends in pixels.
+    /// Number of columns, and the distance of their left edges in pixels.
     columns: (usize, f64),
-    /// Its width in pixels, if it is beside the chart; else 0.
+    /// Width in pixels if it is beside the chart; else 0.
     pub width: f64,
-    /// Its height in pixels, if it is below the chart; else 0.
+    /// Height in pixels if it is below the chart; else 0.
     pub height: f64,
 }
 
 impl Legend {
-    /// A legend beside the chart, in at most these pixels. Of too many entries those in the middle are left out, and
-    /// counted.
+    /// Legend beside the chart, of at most this size in pixels. If there are too many entries, those in the middle are
+    /// left out and counted.
     pub fn beside(chart: &Chart, styles: &[Style], width: f64, height: f64) -> Self {
         let mut entries = entries(chart, styles, width - SAMPLE - GAP);
         shorten(&mut entries, ((height / LINE) as usize).max(3));
@@ -42,7 +42,7 @@ impl Legend {
         Self { entries, columns: (1, 0.0), width, height: 0.0 }
     }
 
-    /// A legend below the chart, in two columns or more, in about these pixels.
+    /// Legend below the chart, in at least two columns and about this size in pixels.
     pub fn below(chart: &Chart, styles: &[Style], width: f64, height: f64) -> Self {
         let mut entries = entries(chart, styles, width / 2.0 - SAMPLE - 3.0 * GAP);
         if entries.is_empty() {
@@ -55,7 +55,7 @@ impl Legend {
         Self { entries, columns: (columns, column), width: 0.0, height }
     }
 
-    /// Its shapes, from this upper left corner on.
+    /// Draws the legend, with its upper left corner at this point.
     pub fn shapes(&self, (left, top): Point, shapes: &mut Vec<Shape>) {
         for (index, (key, name)) in self.entries.iter().enumerate() {
             let (columns, distance) = self.columns;
@@ -89,7 +89,7 @@ impl Legend {
     }
 }
 
-/// Named parts. A single line or part needs none: the title says what it is.
+/// Entries of named parts. A single line or part needs none: the title names it.
 fn entries(chart: &Chart, styles: &[Style], limit: f64) -> Vec<(LegendKey, String)> {
     let parts =
         chart.stacks.iter().enumerate().map(|(index, part)| {
@@ -105,7 +105,7 @@ fn entries(chart: &Chart, styles: &[Style], limit: f64) -> Vec<(LegendKey, Strin
     if is_alone { Vec::new() } else { entries }
 }
 
-/// Leaves out those in the middle of more than `most`, and counts them.
+/// Replaces the middle entries beyond `most` by their number.
 fn shorten(entries: &mut Vec<(LegendKey, String)>, most: usize) {
     if entries.len() > most {
         let (head, tail) = (most / 2, most - 1 - most / 2);

@@ -119,7 +119,7 @@ fn bounds(shape: &Shape) -> Option<([f64; 4], &str)> {
     Some((bounds, text))
 }
 
-/// Asserts that all texts are inside a picture, and none on another.
+/// Asserts that all texts are inside a picture, and none overlaps another.
 pub fn assert_legible(chart: &Chart, width: f64, height: f64) {
     let shapes = layout::shapes(chart, width, height);
     let texts: Vec<([f64; 4], &str)> = shapes.iter().filter_map(bounds).collect();

@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use plotters::style::Color as _;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// A place in pixels from the upper left corner.
+/// Position in pixels from the upper left corner.
 pub type Point = (f64, f64);
 
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub enum Shape {
         points: Vec<Point>,
         color: Color,
     },
-    /// The area from corner to corner.
+    /// Filled rectangle between two corners.
     Box {
         from: Point,
         to: Point,
@@ -32,7 +32,7 @@ pub enum Shape {
         radius: f64,
         color: Color,
     },
-    /// A text; `at` is on its base line.
+    /// Text; `at` is on its base line.
     Text {
         at: Point,
         text: String,
@@ -43,7 +43,7 @@ pub enum Shape {
     },
 }
 
-/// Which part of a text is at its place.
+/// Part of a text that is at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     Start,
@@ -52,7 +52,7 @@ pub enum Align {
 }
 
 impl Align {
-    /// How much of a text of this width is before its place.
+    /// Width of the part of a text that precedes its position.
     pub fn before(self, width: f64) -> f64 {
         match self {
             Align::Start => 0.0,
@@ -95,7 +95,7 @@ struct Pen<B: DrawingBackend> {
 
 impl<B: DrawingBackend> Pen<B> {
     fn draw(&self, shapes: &[Shape]) -> Result<(), PlotError> {
-        // The pixels of a PNG are white from the beginning.
+        // The pixels of a PNG are white already.
         let filled = if self.format == Format::Svg { self.area.fill(&WHITE) } else { Ok(()) };
         let drawn = filled.and_then(|()| shapes.iter().try_for_each(|shape| self.shape(shape)));
         drawn.and_then(|()| self.area.present()).map_err(|error| PlotError::Draw(error.to_string()))
@@ -118,7 +118,7 @@ impl<B: DrawingBackend> Pen<B> {
                 let radius = (radius * self.scale).round() as i32;
                 self.area.draw(&Circle::new(self.at(*center), radius, rgb(*color).filled()))
             }
-            // The backend would ask for a font of the viewer's.
+            // The backend would use a font of the viewer, so `outlined` draws it.
             Shape::Text { .. } if self.format == Format::Svg => Ok(()),
             Shape::Text { at, text, em, color, align, upward } => {
                 let font = text::font(em * self.scale);
@@ -138,7 +138,7 @@ impl<B: DrawingBackend> Pen<B> {
         }
     }
 
-    /// A thick line with round ends, in thin slices across it.
+    /// Draws a thick line with round ends as thin slices.
     ///
     /// The library's own thick lines and polygons are up to two pixels too thin where they are steep.
     fn thick(
@@ -178,7 +178,7 @@ impl<B: DrawingBackend> Pen<B> {
     }
 }
 
-/// A text of an SVG as a path, which looks the same in every viewer; `aria-label` says it to those who cannot see it.
+/// Text of an SVG as a path, which looks the same in every viewer; `aria-label` is for screen readers.
 fn outlined(shape: &Shape) -> Option<String> {
     let Shape::Text { at: (x, y), text, em, color: [red, green, blue], align, upward } = shape else { return None };
     let (data, width) = text::outlines(text, *em);
@@ -195,7 +195,7 @@ fn rgb([red, green, blue]: Color) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
-/// The picture of oversampled pixels, each the mean of the four that it is made of.
+/// Reduces an oversampled picture: each pixel is the mean of four.
 fn averaged(pixels: &[u8], width: usize) -> Vec<u8> {
     const COLORS: usize = 3;
     const WHITE: [u8; N * COLORS] = [255; N * COLORS];
@@ -205,7 +205,7 @@ fn averaged(pixels: &[u8], width: usize) -> Vec<u8> {
     for (lines, row) in rows {
         let (upper, lower) = lines.split_at(line);
         let pairs = upper.chunks_exact(N * COLORS).zip(lower.chunks_exact(N * COLORS));
-        // Most of a picture is white, and a division for each byte was a third of its time.
+        // Most of a picture is white; dividing every byte took a third of the time.
         let drawn =
             pairs.zip(row.chunks_exact_mut(COLORS)).filter(|((above, below), _)| *above != WHITE || *below != WHITE);
         for ((above, below), pixel) in drawn {

@@ -1,23 +1,23 @@
-//! Many samples reduced to what a picture can show: small, so that the samples need not be kept until it is drawn.
+//! Samples reduced to what a picture can show, so that they need not be kept until it is drawn.
 
-/// Bins of a histogram.
+/// Number of bins of a histogram.
 pub const BINS: usize = 100;
 
-/// Groups of a series: about one for each column of pixels.
+/// Number of groups of a series: about one for each column of pixels.
 const GROUPS: usize = 800;
 
-/// The counts of 100 bins over the full range of the samples.
+/// Counts in 100 bins over the full range of the samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
-    /// All samples.
+    /// Number of all samples.
     pub samples: usize,
-    /// Samples that are in no bin: not finite or, on a logarithmic axis, 0 or less.
+    /// Number of samples in no bin: not finite or, on a logarithmic axis, 0 or less.
     pub left_out: usize,
-    /// The edges of the bins, rising: one more than there are counts; empty without a sample that can be shown.
+    /// Edges of the bins, ascending, one more than there are counts; empty if no sample can be shown.
     pub edges: Vec<f64>,
-    /// Samples in each bin; its right edge belongs to the next bin, the last bin's to itself.
+    /// Samples in each bin; a right edge belongs to the next bin, except in the last bin.
     pub counts: Vec<u64>,
-    /// Bins are of equal ratio, not of equal width.
+    /// True if bins have equal ratios instead of equal widths.
     pub log: bool,
 }
 
@@ -62,24 +62,24 @@ impl Histogram {
     }
 }
 
-/// Samples in their order: all of them where they are few, else minimum, median and maximum of groups of equal size.
+/// Samples in order of measurement: all of them if there are few, else minimum, median and maximum of equal groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SampleSeries {
-    /// All samples.
+    /// Number of all samples.
     pub samples: usize,
-    /// Samples that are not shown: not finite or, on a logarithmic axis, 0 or less.
+    /// Number of samples not shown: not finite or, on a logarithmic axis, 0 or less.
     pub left_out: usize,
-    /// Samples in a group; 1 where each sample is shown.
+    /// Samples per group; 1 if each sample is shown.
     pub group: usize,
-    /// Four numbers of each group: the number (from 1) of the sample in its middle, minimum, median, maximum. A group without a
-    /// sample to show has three times NaN.
+    /// Number (from 1) of the middle sample, minimum, median and maximum of each group; the latter are NaN if no sample
+    /// of it can be shown.
     pub points: Vec<(f64, f64, f64, f64)>,
-    /// For a logarithmic axis.
+    /// True for a logarithmic axis.
     pub log: bool,
 }
 
 impl SampleSeries {
-    /// Reduces the samples, in one pass, for a linear or logarithmic axis. No extreme is lost.
+    /// Reduces the samples in one pass, for a linear or logarithmic axis, without losing extremes.
     pub fn from_samples(samples: &[f64], log: bool) -> Self {
         let group = if samples.len() <= 2 * GROUPS { 1 } else { samples.len().div_ceil(GROUPS) };
         let mut buffer = Vec::with_capacity(group);
@@ -98,7 +98,7 @@ impl SampleSeries {
     }
 }
 
-/// The lower of the two middle values, or the middle one; NaN without a value.
+/// Median, or the lower of the two middle values; NaN without values.
 fn lower_median(values: &mut [f64]) -> f64 {
     let Some(middle) = values.len().checked_sub(1).map(|last| last / 2) else { return f64::NAN };
     *values.select_nth_unstable_by(middle, f64::total_cmp).1

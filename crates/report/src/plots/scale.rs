@@ -1,8 +1,8 @@
-//! Axes: from values to places, and round numbers at ticks.
+//! Axes: places of values, and round numbers at the ticks.
 
 use tripmeter_model::payload::display_size;
 
-/// Values beyond this are not drawn: a double has not digits enough to place them beside others.
+/// Larger values are not drawn: a double has too few digits to place them next to others.
 pub const LIMIT: f64 = 1e15;
 
 /// An axis with its range and ticks.
@@ -18,14 +18,14 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// A linear axis with `low` and `high` at its ends, and about `wanted` ticks; only at whole numbers, if `whole`.
+    /// Linear axis from `low` to `high` with about `wanted` ticks; only at whole numbers if `whole`.
     pub fn linear(low: f64, high: f64, wanted: usize, whole: bool) -> Self {
         let (low, high) = apart(low, high);
         let ticks = linear_ticks(low, high, step(low, high, wanted, whole));
         Self { low, high, log: false, ticks, minor: Vec::new() }
     }
 
-    /// A longer axis, so that its ends are ticks.
+    /// Linear axis extended so that its ends are ticks.
     pub fn linear_rounded(low: f64, high: f64, wanted: usize, whole: bool) -> Self {
         let (low, high) = apart(low, high);
         let step = step(low, high, wanted, whole);
@@ -33,7 +33,7 @@ impl Scale {
         Self { low, high, log: false, ticks: linear_ticks(low, high, step), minor: Vec::new() }
     }
 
-    /// A logarithmic axis with 1, 2 or 5 times a power of ten at or beyond `low` and `high`, both above 0, at its ends.
+    /// Logarithmic axis whose ends are 1, 2 or 5 times a power of ten, and include `low` and `high`, both above 0.
     pub fn log(low: f64, high: f64, wanted: usize) -> Self {
         let (low, high) = (round_log(low, false), round_log(high, true));
         let (low, high) = if low < high { (low, high) } else { (low / 2.0, low * 2.0) };
@@ -41,7 +41,7 @@ impl Scale {
         Self { low, high, log: true, ticks, minor }
     }
 
-    /// A logarithmic axis of sizes in bytes, with labels at powers of two.
+    /// Logarithmic axis of sizes in bytes, with labels at powers of two.
     pub fn sizes(low: f64, high: f64, wanted: usize) -> Self {
         let (first, last) = (low.log2().floor() as i32, high.log2().ceil() as i32);
         let last = last.max(first + 1);
@@ -57,7 +57,7 @@ impl Scale {
         Self { low: 2_f64.powi(first), high: 2_f64.powi(last), log: true, ticks, minor: Vec::new() }
     }
 
-    /// An axis of 1 / (1 - p), with labels at each nine of the percentile p.
+    /// Axis of 1 / (1 - p), with labels at each nine of the percentile p.
     pub fn percentiles(low: f64, high: f64) -> Self {
         let low = if low < 2.0 { 1.0 } else { 2.0 };
         let high = high.max(low * 10.0);
@@ -70,7 +70,7 @@ impl Scale {
         Self { low, high, log: true, ticks, minor: Vec::new() }
     }
 
-    /// Where a value is: 0 at the low end, 1 at the high end. Values outside are put at the ends.
+    /// Place of a value: 0 at the low end, 1 at the high end. Values outside are moved to the ends.
     pub fn place(&self, value: f64) -> f64 {
         let place = match self.log {
             true => (value / self.low).log10() / (self.high / self.low).log10(),
@@ -83,18 +83,18 @@ impl Scale {
         self.log
     }
 
-    /// The value at the low end.
+    /// Value at the low end.
     pub fn low(&self) -> f64 {
         self.low
     }
 }
 
-/// Can the value be drawn on such an axis?
+/// True if the value can be drawn on a linear or logarithmic axis.
 pub fn drawable(value: f64, log: bool) -> bool {
     value.is_finite() && value.abs() <= LIMIT && (!log || value >= 1.0 / LIMIT)
 }
 
-/// Two different ends: around a single value, there is some room.
+/// Two different ends, with some room around a single value.
 fn apart(low: f64, high: f64) -> (f64, f64) {
     let least = low.abs().max(high.abs()).max(1e-12) * 1e-9;
     if high - low > least {
@@ -104,7 +104,7 @@ fn apart(low: f64, high: f64) -> (f64, f64) {
     (low - room, high + room)
 }
 
-/// The distance of about `wanted` ticks: 1, 2 or 5 times a power of ten.
+/// Distance of about `wanted` ticks: 1, 2 or 5 times a power of ten.
 fn step(low: f64, high: f64, wanted: usize, whole: bool) -> f64 {
     let rough = (high - low) / wanted.max(1) as f64;
     let power = 10_f64.powf(rough.log10().floor());
@@ -120,7 +120,7 @@ fn linear_ticks(low: f64, high: f64, step: f64) -> Vec<(f64, String)> {
     values.map(|value| (value, number(value, step))).collect()
 }
 
-/// The nearest of 1, 2 and 5 times a power of ten that is not above (or, `up`, not below) the value.
+/// Rounds down (or, with `up`, up) to 1, 2 or 5 times a power of ten.
 fn round_log(value: f64, up: bool) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
@@ -131,7 +131,7 @@ fn round_log(value: f64, up: bool) -> f64 {
     found.unwrap_or(value)
 }
 
-/// Ticks with a label, and minor ones: powers of ten over many decades, and their 2 and 5 times over few.
+/// Labelled and minor ticks: over many decades powers of ten only, over few also their 2- and 5-fold.
 fn log_ticks(low: f64, high: f64, wanted: usize) -> (Vec<(f64, String)>, Vec<f64>) {
     let first = (low.log10() + 1e-9).floor() as i32;
     let last = (high.log10() - 1e-9).ceil() as i32;
@@ -157,7 +157,7 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> (Vec<(f64, String)>, Vec<f64
     (ticks, minor)
 }
 
-/// A number with as many decimals as its step needs, and commas between thousands: `0.25`, `16,384`, `2e9`.
+/// Number with as many decimals as its step needs, and commas between thousands: `0.25`, `16,384`, `2e9`.
 pub fn number(value: f64, step: f64) -> String {
     if value == 0.0 || value.abs() < step * 1e-6 {
         return "0".to_owned();
@@ -174,7 +174,7 @@ pub fn number(value: f64, step: f64) -> String {
     grouped(&format!("{value:.decimals$}"))
 }
 
-/// A whole number with commas between thousands, from ten thousand on.
+/// Whole number with commas between thousands, from ten thousand on.
 pub fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
@@ -197,7 +197,8 @@ fn grouped(number: &str) -> String {
     text
 }
 
-/// Least and greatest value that can be drawn (or 1 and 0), and how many cannot for being 0 or less.
+/// Least and greatest value that can be drawn (or 1 and 0), and the number of values that cannot because they are 0 or
+/// less.
 pub fn range(values: &[f64], log: bool) -> (f64, f64, usize) {
     let shown = values.iter().copied().filter(|&value| drawable(value, log));
     let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));

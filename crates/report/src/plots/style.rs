@@ -3,12 +3,12 @@
 use super::chart::{BLUE, Chart, Color, Line, MARKERS, Marker, PALETTE, Stroke};
 use super::render::{Point, Shape};
 
-/// The colour of texts.
+/// Colour of texts.
 pub const INK: Color = [0x26, 0x26, 0x26];
-/// The colour of bands: the first colour, pale.
+/// Colour of bands: the first colour of the palette, paler.
 pub const PALE: Color = [0x74, 0xAB, 0xD4];
 
-/// A line's look with nothing left open.
+/// Look of a line in which everything is determined.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     pub color: Color,
@@ -18,7 +18,7 @@ pub struct Style {
     pub radius: f64,
 }
 
-/// The looks of the chart's lines: colours and markers in turn, where they are not fixed.
+/// Looks of the chart's lines; colours and markers that are not fixed are taken in turn.
 pub fn styles(chart: &Chart) -> Vec<Style> {
     let (mut colors, mut markers) = (PALETTE.iter().cycle(), MARKERS.iter().cycle());
     let style = |line: &Line| {
@@ -37,7 +37,7 @@ pub fn styles(chart: &Chart) -> Vec<Style> {
     chart.lines.iter().map(style).collect()
 }
 
-/// The shapes of a line through these points.
+/// Draws a line through these points.
 pub fn stroke(points: &[Point], stroke: Stroke, color: Color, width: f64, shapes: &mut Vec<Shape>) {
     let on_off: &[f64] = match stroke {
         Stroke::None => return,
@@ -49,7 +49,7 @@ pub fn stroke(points: &[Point], stroke: Stroke, color: Color, width: f64, shapes
     shapes.extend(dashes(points, on_off).into_iter().map(|points| Shape::Path { points, color, width }));
 }
 
-/// The dashes of a line through these points: lengths that are drawn and left out in turn.
+/// Dashes of a line through these points; `on_off` has the lengths of dashes and gaps.
 fn dashes(points: &[Point], on_off: &[f64]) -> Vec<Vec<Point>> {
     let mut dashes = Vec::new();
     let (mut phase, mut left) = (0, on_off[0]);

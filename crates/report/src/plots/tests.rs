@@ -23,7 +23,7 @@ const NAMES: [&str; 10] = [
     "intraprocess_reliable",
 ];
 
-/// A skewed latency as of middleware: most values near `middle`, some far above.
+/// Skewed latencies as in middleware: most near `middle`, some far above.
 fn samples(count: usize, middle: f64, seed: u64) -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut sample = || {
@@ -124,7 +124,7 @@ fn all(options: &Options) -> Vec<Picture> {
     pictures.into_iter().collect::<Result<_, _>>().unwrap()
 }
 
-/// The size and the pixels of a PNG.
+/// Size and pixels of a PNG.
 fn decoded(bytes: &[u8]) -> ((u32, u32), Vec<u8>) {
     let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
@@ -132,7 +132,7 @@ fn decoded(bytes: &[u8]) -> ((u32, u32), Vec<u8>) {
     ((info.width, info.height), pixels)
 }
 
-/// The texts of an SVG; panics unless it is well-formed XML.
+/// Texts of an SVG; panics unless it is well-formed XML.
 fn texts(bytes: &[u8]) -> Vec<String> {
     let text = std::str::from_utf8(bytes).unwrap();
     let document = roxmltree::Document::parse(text).unwrap();
@@ -198,7 +198,7 @@ fn the_same_data_give_the_same_bytes() {
 
 #[test]
 fn the_font_is_in_the_program() {
-    // No test can take the system's fonts away; that the backend knows the family by our file only is what counts.
+    // No test can remove the system's fonts, so this checks that the backend knows the family only from our file.
     let missing = plotters::style::FontDesc::new("DejaVu Sans".into(), 12.0, plotters::style::FontStyle::Normal);
     assert!(missing.layout_box("x").is_err(), "fonts of the system are in use");
     assert!(super::text::width("Latency [us]", 13.0) > 50.0);
@@ -206,12 +206,12 @@ fn the_font_is_in_the_program() {
     let svg = String::from_utf8(svg).unwrap();
     assert!(svg.contains("aria-label=\"Title\"") && !svg.contains("<text") && !svg.contains("font"), "{svg}");
     let (data, width) = super::text::outlines("Il", 2048.0);
-    // Both letters are upright bars: a stroke of four lines each, from the base line up.
+    // Both letters are vertical bars: a stroke of four lines each, from the base line up.
     assert_eq!((data.matches('M').count(), data.matches('Q').count()), (2, 0), "{data}");
     assert!((width - super::text::width("Il", 2048.0)).abs() < 25.0, "{width}");
 }
 
-/// With `TRIPMETER_PLOTS=DIR` in the environment, pictures are left there to be looked at.
+/// Writes pictures for inspection if `TRIPMETER_PLOTS=DIR` is set.
 pub(super) fn keep(picture: &Picture, kind: &str) {
     let Some(folder) = std::env::var_os("TRIPMETER_PLOTS").map(PathBuf::from) else { return };
     let file: &Path = &folder.join(kind).join(&picture.path);
@@ -219,7 +219,7 @@ pub(super) fn keep(picture: &Picture, kind: &str) {
     std::fs::write(file, &picture.bytes).unwrap();
 }
 
-/// How long the plots of one sub-experiment take: 11 histograms and 11 series of 10,000 samples.
+/// Time to draw the plots of one sub-experiment: 11 histograms and 11 series of 10,000 samples.
 ///
 /// `cargo test --release -p tripmeter-report drawing_time -- --ignored --nocapture`
 #[test]
@@ -309,7 +309,7 @@ fn odd_data_are_drawn() {
     assert!(texts.iter().any(|text| text.starts_with("<b>&\"'")), "{texts:?}");
 }
 
-/// A single outlier is seen wherever it is, also at either end.
+/// A single outlier is visible anywhere, even at either end.
 #[test]
 fn outliers_of_a_series_are_seen() {
     let bytes = Bytes::from(16);
@@ -319,7 +319,7 @@ fn outliers_of_a_series_are_seen() {
         raw[at] = 100.0;
         let picture = series(&SampleSeries::from_samples(&raw, false), &of, &Options::default()).unwrap();
         let pixels = decoded(&picture.bytes).1;
-        // In the upper half, below the legend, there is nothing else of a colour.
+        // The upper half, below the legend, has no other colour.
         let colored = |x: usize, y: usize| {
             let at = (y * 1000 + x) * 3;
             u32::from(pixels[at + 2]) > u32::from(pixels[at]) + 20
@@ -329,7 +329,7 @@ fn outliers_of_a_series_are_seen() {
     }
 }
 
-/// The ink of a line through these places, per pixel of its length.
+/// Ink of a line between these points, per pixel of its length.
 fn thickness(from: (f64, f64), to: (f64, f64)) -> f64 {
     let path = Shape::Path { points: vec![from, to], color: [0; 3], width: 2.0 };
     let png = render(&[path], 400, 400, Format::Png).unwrap();
@@ -404,7 +404,7 @@ fn a_size_out_of_range_is_refused() {
     assert_eq!(error.to_string(), "a picture of 0 x 600 pixels cannot be drawn: each side must be 200 to 4000");
 }
 
-/// Whatever the numbers and names are, there is a picture.
+/// Any numbers and names yield a picture.
 #[test]
 fn random_data_are_drawn() {
     let mut random = fastrand::Rng::with_seed(20);

@@ -1,4 +1,4 @@
-//! The font of all pictures: how wide a text is, how it is cut to fit, and its outlines.
+//! Font of all pictures: widths, shortening and outlines of texts.
 
 use crate::assets::FONT as FONT_FILE;
 use ab_glyph::{Font, FontRef, OutlineCurve, Point};
@@ -9,7 +9,7 @@ use std::sync::{LazyLock, Once};
 /// Line height of Open Sans in units of its em: (ascent - descent) / units per em = (2189 + 600) / 2048.
 pub const HEIGHT_PER_EM: f64 = 2789.0 / 2048.0;
 
-/// A font of this em size in pixels.
+/// Font of this em size in pixels.
 pub fn font(em: f64) -> FontDesc<'static> {
     static REGISTER: Once = Once::new();
     REGISTER.call_once(|| {
@@ -20,15 +20,15 @@ pub fn font(em: f64) -> FontDesc<'static> {
     FontDesc::new(FontFamily::SansSerif, em * HEIGHT_PER_EM, FontStyle::Normal)
 }
 
-/// The width of a text in pixels, at this em size.
+/// Width of a text in pixels, at this em size.
 pub fn width(text: &str, em: f64) -> f64 {
-    // Measured large, because the library cuts widths to whole pixels.
+    // Measured at a large size, because the library truncates widths to whole pixels.
     const MEASURE: f64 = 100.0;
     let ((left, _), (right, _)) = font(MEASURE).layout_box(text).unwrap_or_default();
     f64::from(right - left) / MEASURE * em
 }
 
-/// The outlines of a text as the data of an SVG's path, and its width in pixels. It begins at the origin, on its base line.
+/// Outlines of a text as data of an SVG path, and its width in pixels. It begins at the origin, on its base line.
 pub fn outlines(text: &str, em: f64) -> (String, f64) {
     static FONT: LazyLock<FontRef<'_>> = LazyLock::new(|| {
         FontRef::try_from_slice(&FONT_FILE).expect("the font in the program is a whole TrueType font")
@@ -56,7 +56,7 @@ pub fn outlines(text: &str, em: f64) -> (String, f64) {
     (data, f64::from(right) * scale)
 }
 
-/// Appends a command to the data of a path, in hundredths of a pixel.
+/// Appends a command to the data of a path, rounded to hundredths of a pixel.
 fn push(data: &mut String, command: char, points: &[Point], right: f32, scale: f64) {
     data.push(command);
     let rounded = |units: f32| (f64::from(units) * scale * 100.0).round() / 100.0;
@@ -66,9 +66,9 @@ fn push(data: &mut String, command: char, points: &[Point], right: f32, scale: f
     }
 }
 
-/// The text, or its beginning and end around an ellipsis where it is wider than `limit` pixels.
+/// Text, shortened to its beginning and end around an ellipsis if it is wider than `limit` pixels.
 ///
-/// The middle is left out because names of one family often differ in their end only.
+/// The middle is left out because similar names often differ only at the end.
 pub fn fit(text: &str, em: f64, limit: f64) -> String {
     let text = clean(text);
     if width(&text, em) <= limit {
@@ -80,7 +80,7 @@ pub fn fit(text: &str, em: f64, limit: f64) -> String {
         letters[..head].iter().chain(&['…']).chain(&letters[letters.len() - tail..]).collect()
     };
     let fits = |kept: usize| width(&cut(kept), em) <= limit;
-    // The width grows with the letters kept: halve the range until it is one.
+    // The width grows with the number of letters: binary search.
     let (mut most, mut too_many) = (0, letters.len());
     while too_many - most > 1 {
         let middle = (most + too_many) / 2;
@@ -89,7 +89,7 @@ pub fn fit(text: &str, em: f64, limit: f64) -> String {
     cut(most)
 }
 
-/// The text broken into lines of at most `limit` pixels, at blanks; a longer word is shortened.
+/// Text broken at blanks into lines of at most `limit` pixels; longer words are shortened.
 pub fn wrap(text: &str, em: f64, limit: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in clean(text).split_whitespace() {
@@ -102,11 +102,11 @@ pub fn wrap(text: &str, em: f64, limit: f64) -> Vec<String> {
     lines
 }
 
-/// The text without what XML forbids and what would break lines.
+/// Text without characters that XML forbids or that break lines.
 fn clean(text: &str) -> String {
     let plain = |letter: char| {
         if letter.is_control() || ('\u{FFFE}'..='\u{FFFF}').contains(&letter) { '\u{FFFD}' } else { letter }
     };
-    // Nothing longer than this fits any picture.
+    // Longer texts fit no picture.
     text.chars().take(2000).map(plain).collect()
 }

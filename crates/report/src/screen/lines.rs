@@ -16,11 +16,11 @@ use tripmeter_model::payload::{display_size, size_key, size_text};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::median;
 
-/// Payloads that fit into 80 columns.
+/// Maximum number of payloads in 80 columns.
 const MOST_PAYLOADS: usize = 3;
-/// Columns of a line.
+/// Maximum width of a line.
 pub(super) const COLUMNS: u16 = 80;
-/// Labels longer than this are broken.
+/// Width beyond which labels are broken.
 const LABEL_COLUMNS: usize = 26;
 
 const FLOOR_HELP: &str = "latency as a multiple of shm's, round by round, at the same payloads, wait and touch (geometric mean); the bar is its \
@@ -54,7 +54,7 @@ pub(super) const LATENCY_HELP: [&str; 2] = [
     "99th percentile; - too few samples for an upper bound",
 ];
 
-/// A mark, and that the figures are no answer.
+/// Mark extended by [`MISSED`] if the figures are unusable.
 pub(super) fn with_missed(mark: &'static str, is_missed: bool) -> &'static str {
     match mark {
         _ if !is_missed => mark,
@@ -73,7 +73,7 @@ impl<'a> ScreenPage<'a> {
         self.sub(line.0).planned
     }
 
-    /// Lines of sub-experiments that have a figure, and their payloads: the smallest, the largest and one in the middle.
+    /// Lines of sub-experiments that have a figure, and up to three of their payloads: smallest, middle and largest.
     pub(super) fn lines(
         &self,
         is_of: impl Fn(&SubExperiment) -> bool,
@@ -102,7 +102,7 @@ impl<'a> ScreenPage<'a> {
             let kept = payloads.iter().copied().filter(|payload| self.is_fit(*line, *payload));
             [of(&kept.collect::<Vec<_>>()), of(&payloads)]
         };
-        // Lines that are not ranked come last, the fastest first, too.
+        // Lines that are not ranked come last, also sorted by speed.
         lines.sort_by(|a, b| level(a).partial_cmp(&level(b)).expect("a level is a number"));
         let distances: Vec<Option<f64>> =
             lines.iter().map(|line| self.distance(*line, &payloads, shown.figure)).collect();
@@ -110,7 +110,7 @@ impl<'a> ScreenPage<'a> {
         let farthest = distances.iter().flatten().fold(1.0, |most: f64, distance| most.max(*distance));
         let mut columns = vec![Column::words("transport", &format!("µs, {}", shown.title), "")];
         for &bytes in &payloads {
-            // An experiment plays one recording, or none.
+            // An experiment plays at most one recording.
             let several = lines.iter().any(|line| self.metrics.has_several_sizes(row(*line, bytes)));
             let size = size_text(bytes, several);
             let key = if several { size_key(bytes, several) } else { size.clone() };
@@ -149,7 +149,7 @@ impl<'a> ScreenPage<'a> {
         Some(Table::new(title, columns, rows.collect()).within(COLUMNS))
     }
 
-    /// True if no figure of the line is one of the transport.
+    /// True if the figures of the line do not describe the transport.
     pub(super) fn is_disqualified(&self, line: LoadLine) -> bool {
         self.sub(line.0).disqualified().is_some()
     }
@@ -159,7 +159,7 @@ impl<'a> ScreenPage<'a> {
         !self.is_disqualified(line) && !self.is_missed(line, payload_bytes)
     }
 
-    /// True if a round ended before all its samples.
+    /// True if a round ended before it had all samples.
     pub(super) fn is_cut_short(&self, line: LoadLine, payload_bytes: u64) -> bool {
         let cells = self.sub(line.0).payload(payload_bytes).cells;
         cells.iter().any(|cell| cell.cut_short.is_some() && cell.samples < cell.samples_planned)
@@ -220,12 +220,12 @@ impl<'a> ScreenPage<'a> {
         self.metrics.load(row(line, 0))
     }
 
-    /// Its figures are of another rate than was offered.
+    /// True if the offered rate was missed.
     fn is_missed(&self, line: LoadLine, payload_bytes: u64) -> bool {
         self.metrics.is_rate_missed(row(line, payload_bytes))
     }
 
-    /// The geometric mean of a figure over payloads; infinite if there is none.
+    /// Geometric mean of a figure over payloads; infinite if there is none.
     pub(super) fn level(&self, line: LoadLine, payloads: &[u64], figure: Figure, statistic: Statistic) -> f64 {
         let of = |payload_bytes: &u64| {
             Some(self.metrics.get(row(line, *payload_bytes), &Stream::all(), figure, statistic)?.folded())
@@ -237,13 +237,13 @@ impl<'a> ScreenPage<'a> {
         self.floor(line).is_some_and(|floor| floor == line)
     }
 
-    /// The floor of a line, with the same offered load.
+    /// Floor of a line, at the same offered load.
     fn floor(&self, line: LoadLine) -> Option<LoadLine> {
         let floor = self.floors.find(self.subs, self.planned(line), |_| true)?;
         Some((floor, line.1))
     }
 
-    /// Ratio to the floor: the median over rounds at each payload, then the geometric mean over payloads. Payloads at which
+    /// Ratio to the floor: median over rounds at each payload, then geometric mean over payloads. Payloads at which
     /// either missed its rate are left out.
     fn distance(&self, line: LoadLine, payloads: &[u64], figure: fn(OfferedLoad) -> Figure) -> Option<f64> {
         let floor = self.floor(line)?;
@@ -259,7 +259,7 @@ impl<'a> ScreenPage<'a> {
         geometric_mean(payloads.iter().filter_map(ratio))
     }
 
-    /// The pattern of these lines, and what their figures are of: all `count` payloads, or those shown.
+    /// Pattern of these lines, state, rounds, and the number of shown payloads out of `count`.
     fn title(&self, lines: &[LoadLine], shown: &[u64], count: usize) -> String {
         let mut title = self.planned(lines[0]).facts().word().to_owned();
         if self.manifest.status != RunStatus::Complete {
@@ -298,7 +298,7 @@ impl<'a> ScreenPage<'a> {
     }
 }
 
-/// The parts, in lines of at most [`LABEL_COLUMNS`] where they can be broken.
+/// Parts in lines of at most [`LABEL_COLUMNS`] characters, if they can be broken.
 pub(super) fn broken(parts: &[String]) -> String {
     let pieces = parts.iter().enumerate().flat_map(|(index, part)| {
         let broken = part.replace('?', "\n?").replace('&', "\n&");

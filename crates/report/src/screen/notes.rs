@@ -5,17 +5,17 @@ use crate::measured::MeasuredSide;
 use crate::merged::{Merged, MergedCell};
 use crate::{notes, run_notes};
 
-/// Notes, the gravest first; unless `all_notes`, one for each kind.
+/// Notes, the gravest first; one for each kind unless `all_notes`.
 pub fn notes(side: &MeasuredSide<'_>, of_trials: Vec<Note>, all_notes: bool) -> Vec<Note> {
     let notes = all(side, of_trials, all_notes);
     if all_notes { notes } else { folded(&notes) }
 }
 
-/// Failures and losses of a kind that are shown.
+/// Maximum number of failures and losses that are shown of a kind.
 const MOST_GRAVE: usize = 20;
 
-/// One note for each kind: the note itself if it is alone, else their number and the first. Of failures and losses the
-/// first are shown.
+/// One note for each kind: the only one, or the number of notes and the first of them. Of failures and losses, the
+/// first [`MOST_GRAVE`] are shown.
 fn folded(notes: &[Note]) -> Vec<Note> {
     let fold = |group: &[Note]| {
         let (kind, first) = (group[0].kind, &group[0].text);
@@ -34,7 +34,7 @@ fn folded(notes: &[Note]) -> Vec<Note> {
     notes.chunk_by(|a, b| (a.severity, a.kind) == (b.severity, b.kind)).flat_map(fold).collect()
 }
 
-/// All notes, the gravest first; notes of one kind follow each other.
+/// All notes, the gravest first, grouped by kind.
 fn all(side: &MeasuredSide<'_>, of_trials: Vec<Note>, all_notes: bool) -> Vec<Note> {
     let subs = &side.subs;
     let cells = || subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
@@ -42,11 +42,11 @@ fn all(side: &MeasuredSide<'_>, of_trials: Vec<Note>, all_notes: bool) -> Vec<No
         let why = cell.shortfalls().join("; ");
         (!why.is_empty()).then(|| format!("{} {}: {why}", sub.planned.name, cell.at()))
     };
-    // What was lost as a whole needs no other note on its losses.
+    // A payload that lost everything needs no further notes on losses.
     let is_whole = |cell: &MergedCell<'_>| !cell.is_wholly_lost();
     let all_lost = cells().filter(|(_, cell)| cell.is_wholly_lost()).filter_map(|(sub, cell)| all_lost(sub, &cell));
     let outcomes = run_notes::outcomes(subs);
-    // The failure that ended a payload was printed already.
+    // A failure that ended a payload was already printed.
     let is_told = |cell: &MergedCell<'_>| {
         let mut reasons = cell.shortfalls().into_iter();
         reasons.all(|why| outcomes.iter().any(|note| note.text.contains(&why)))
@@ -65,7 +65,7 @@ fn all(side: &MeasuredSide<'_>, of_trials: Vec<Note>, all_notes: bool) -> Vec<No
         if lost.is_some_and(|row| subs[row.sub as usize].payload(row.payload_bytes).is_wholly_lost()) {
             continue;
         }
-        // Losses are among the mishaps.
+        // Mishaps already include losses.
         let is_grave = note.kind != notes::TRIALS || note.severity < Severity::Info;
         let is_shown = is_grave && (all_notes || note.kind != notes::SENT_LATE);
         if is_shown && note.kind != notes::HISTOGRAMS && all.iter().all(|known| known.text != note.text) {
@@ -77,7 +77,7 @@ fn all(side: &MeasuredSide<'_>, of_trials: Vec<Note>, all_notes: bool) -> Vec<No
     all
 }
 
-/// That no message of a payload arrived, and why.
+/// Note that no message of a payload arrived, with the reason.
 fn all_lost(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     let line = notes::all_lost(sub, cell)?;
     let what = notes::mishaps_and_warm_up(&cell.counts(), cell.warmup_damaged(), &sub.planned.workload);
@@ -85,7 +85,7 @@ fn all_lost(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     Some(if what.is_empty() { line } else { format!("{lost}: {what}; {exit}") })
 }
 
-/// Payloads of which a trial, a round or a stream lost all, where no note of a trial says so.
+/// Notes on payloads of which a trial, round or stream lost everything, unless a note of a trial says so.
 fn partly_lost<'a>(subs: &'a [Merged<'a>], of_run: &'a [Note]) -> impl Iterator<Item = String> + use<'a> {
     let is_told = move |index: u32, bytes: u64| {
         let is_of = |note: &&Note| note.anchor.is_some_and(|row| (row.sub, row.payload_bytes) == (index, bytes));

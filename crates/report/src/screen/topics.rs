@@ -1,4 +1,4 @@
-//! The topics of a recording: a row for each, and one for all with the rate of all together.
+//! Topics of a recording: a row for each, and one for all with the total rate.
 
 use super::lines::{COLUMNS, LATENCY_HELP, LoadLine, ScreenPage, broken, row, with_missed};
 use crate::document::{Block, Cell, Column, Digits, Table};
@@ -9,14 +9,14 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pattern::{PatternFacts, ShownLatency};
 
-/// Most topics of a line that are shown: the slowest.
+/// Maximum number of topics that are shown for a line: the slowest.
 const MOST_TOPICS: usize = 16;
-/// Longer names of topics are broken.
+/// Width beyond which names of topics are broken.
 const TOPIC_COLUMNS: usize = 24;
 
 const RATE_HELP: &str = "messages per second; (all): of all topics together";
 
-/// The table and a line on what it leaves out; nothing if no recording of several topics was played.
+/// Table and a line on topics that it leaves out; nothing unless a recording of several topics was played.
 pub(super) fn blocks(page: &ScreenPage<'_>, facts: &PatternFacts, shown: &ShownLatency) -> Vec<Block> {
     let (lines, payloads, _) = page.lines(|sub| sub.facts() == facts, shown.figure);
     let several = |line: &LoadLine| {
@@ -61,12 +61,12 @@ pub(super) fn blocks(page: &ScreenPage<'_>, facts: &PatternFacts, shown: &ShownL
     let table = Table::new(title, columns, rows).grouped_by_sub().within(COLUMNS);
     let note = (left_out > 0).then(|| {
         let topics = counted(left_out, "other topic");
-        Block::Text(format!("only the slowest {MOST_TOPICS} are shown; --wide shows {topics} of a transport"))
+        Block::Text(format!("only the slowest {MOST_TOPICS} topics of a transport are shown; --wide shows {topics}"))
     });
     [Block::Table(table)].into_iter().chain(note).collect()
 }
 
-/// Topics, the slowest first, and last those without a message.
+/// Topics, the slowest first; those without messages last.
 fn slowest<'a>(page: &ScreenPage<'a>, row: Row, figure: Figure) -> Vec<&'a Stream> {
     let metrics = page.metrics;
     let streams = metrics.streams(row, Figure::Sent).into_iter().filter(|stream| stream.topic.is_some());
@@ -76,7 +76,7 @@ fn slowest<'a>(page: &ScreenPage<'a>, row: Row, figure: Figure) -> Vec<&'a Strea
     topics.into_iter().map(|one| one.0).collect()
 }
 
-/// What the rows of a transport's topics share.
+/// Values that the topic rows of a transport share.
 struct TopicRows<'a> {
     label: &'a str,
     figure: Figure,
@@ -196,12 +196,12 @@ mod tests {
         let rows = lines.iter().filter(|line| line.starts_with("/robot/")).count();
         assert_eq!((rows, lines.iter().any(|line| line.starts_with("/imu"))), (MOST_TOPICS, false), "{text}");
         assert!(lines.iter().any(|line| line.starts_with("/robot/19/") && line.contains("!119 !238 !10")), "{text}");
-        let said = "only the slowest 16 are shown; --wide shows 6 other topics of a transport";
+        let said = "only the slowest 16 topics of a transport are shown; --wide shows 6 other topics";
         assert!(lines.join(" ").contains(said), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 
-    /// Whatever people see, and keys of dashboards, name no payload of messages that have several sizes.
+    /// Neither texts nor keys of dashboards name a payload for messages of several sizes.
     #[test]
     fn no_view_and_no_export_shows_the_largest_payload_for_all_topics() {
         let mut measured = played();

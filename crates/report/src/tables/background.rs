@@ -1,4 +1,4 @@
-//! Latency under a background load of our own beside latency at rest.
+//! Latency under a background load next to latency without it.
 
 use super::columns;
 use super::description::TableOf;
@@ -10,7 +10,7 @@ use tripmeter_analysis::{Rounds, Row, derived};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 
-/// Labels longer than this are broken.
+/// Width beyond which labels are broken.
 const LABEL_COLUMNS: usize = 26;
 const REST_HELP: &str = "of the same transport, wait, touch, payload and offered load";
 const RATIO_HELP: &str = "under load / at rest: the median over rounds that have both, with its interval over them";
@@ -21,20 +21,20 @@ const MOVED: [(Figure, &str, &str, &str); 2] = [
     (Figure::LoadNetwork, "load_network_bytes_per_s", "sent", "bytes that the load sent over loopback"),
 ];
 
-/// A statistic of a row under load; the part is the same at rest, and the statistic.
+/// Statistic of a row under load; the part has the row without load, and the statistic.
 type LoadedLine<'a> = TimedLine<'a, (Row, Statistic)>;
 
 fn rounds<'l>(line: &'l LoadedLine<'_>, row: Row) -> Option<Rounds<'l>> {
     line.row.metrics.get(row, &line.stream, line.figure?, line.part.1)
 }
 
-/// Once for all statistics; a load that was not asked for has no figure.
+/// Figure of the load, only in the row of the median; missing if that load was not requested.
 fn of_load(line: &LoadedLine<'_>, figure: Figure) -> Cell {
     let got = line.row.value(figure).filter(|_| line.part.1 == Statistic::P50);
     got.map_or(Cell::NOTHING, |rounds| Cell::number(rounds.folded()))
 }
 
-/// Everything that was measured under a load and without, by paths that were proven; `None` if nothing was.
+/// Table of everything measured both under a load and without it, by proven paths; `None` if there is nothing.
 pub fn table(side: &MeasuredSide<'_>) -> Option<Table> {
     let lines: Vec<_> = side.metrics.all_rows().flat_map(|row| lines(side, row)).collect();
     let micros = |id, title, help| Column::numbers(id, title, "µs", Digits::Significant(3), help);

@@ -54,14 +54,14 @@ pub fn table(title: String, _: &MeasuredSide<'_>, rows: &[TableRow<'_>]) -> Tabl
     table.table().grouped_by_payload()
 }
 
-/// A line for each time; the first has what there is of the calls, the first two have the cost of both sides.
+/// A line for each time; the first has the counts of the calls, the first two have the cost of both sides.
 fn lines<'a>(row: &TableRow<'a>) -> Vec<TimedLine<'a>> {
     let (is_closed, has_one_way) = (row.load() == OfferedLoad::Closed, has_one_way(row));
     let shown = [
         ("response", Some(Figure::ResponseRtt), !is_closed),
         ("service", Some(Figure::ServiceRtt), true),
         ("one_way", Some(Figure::OneWay), has_one_way),
-        // The second line is of the server, whose cost it has.
+        // The second line has the cost of the server.
         ("", None, is_closed && !has_one_way),
     ];
     let shown = shown.into_iter().filter(|(_, _, is_shown)| *is_shown);
@@ -94,7 +94,7 @@ mod tests {
     use tripmeter_model::pace::Burst;
     use tripmeter_model::trial::Trial;
 
-    /// Makes so many calls late.
+    /// Makes `behind` calls late.
     fn miss_rate(trial: &mut Trial, behind: f64) {
         put(trial, &[(Figure::AchievedRate, 800.0), (Figure::SlowestRate, 700.0), (Figure::Behind, behind)]);
         trial.rate_missed = true;
@@ -134,7 +134,7 @@ mod tests {
         let text = all(&manifest);
         let lines = squeezed(&text);
         let one_way = "one_way 4.400 4.000 6.000 8.000 12.000 40.000";
-        // In a closed loop it stands beside the cost of the server.
+        // In a closed loop, one-way latency is in the line with the server's cost.
         assert!(lines.iter().any(|line| line.starts_with(&format!("{one_way} "))), "{text}");
         assert!(lines.contains(&one_way.to_owned()) && text.contains(ONE_WAY_HELP), "{text}");
         let missing = "fixed at 1k, 1000 /s: 3 of 1000 calls that succeeded have no one-way latency";

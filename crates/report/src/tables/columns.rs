@@ -1,4 +1,4 @@
-//! Columns that several tables have.
+//! Columns that several tables share.
 
 use super::description::CellColumn;
 use super::row::{TableLine, TableRow, TimedLine};
@@ -10,11 +10,11 @@ use tripmeter_model::metric::Process;
 use tripmeter_model::payload::ALL_TOPICS;
 use tripmeter_model::workload::Workload;
 
-/// Statistics shown of latencies.
+/// Statistics of latencies that are shown.
 pub const LATENCIES: [Statistic; 6] =
     [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::P999, Statistic::Max];
 
-/// Longer names of transports are broken in tables of round trips.
+/// Width beyond which names of transports are broken in tables of round trips.
 pub const TRIP_CHARS: usize = 20;
 
 const SEVERAL_HELP: &str = "with several followers, response and service end when the last has the message; service to \
@@ -46,12 +46,12 @@ pub fn wait<L: TableLine>(help: &'static str) -> CellColumn<L> {
     Column::words("wait", "wait", help).shows(|line: &L| Cell::text(line.row().sub.wait_text()))
 }
 
-/// How much of a message is touched.
+/// Column with the part of a message that is touched.
 pub fn touch<L: TableLine>(help: &'static str) -> CellColumn<L> {
     Column::words("touch", "touch", help).shows(|line: &L| Cell::text(line.row().sub.planned.touch.to_string()))
 }
 
-/// The payload, or that figures are of all topics.
+/// Column of payloads; `all topics` if messages have several sizes.
 pub fn payload<L: TableLine>() -> CellColumn<L> {
     let head = Column::numbers("payload_bytes", "payload", "bytes", Digits::Size, "k = 1024 bytes");
     head.shows(|line: &L| match line.row() {
@@ -60,13 +60,13 @@ pub fn payload<L: TableLine>() -> CellColumn<L> {
     })
 }
 
-/// A number of the workload.
+/// Column of a number of the workload.
 pub fn number<L: TableLine>(title: &str, help: &'static str, number: fn(&Workload) -> u32) -> CellColumn<L> {
     let head = Column::numbers(title, title, "n", Digits::Integer, help).merged();
     head.shows(move |line: &L| Cell::number(number(&line.row().sub.planned.workload).into()))
 }
 
-/// As [`number`], shown only where it is not 1 in every row.
+/// Column like [`number`], shown only if some row has a value other than 1.
 pub fn several<L: TableLine>(title: &str, help: &'static str, number: fn(&Workload) -> u32) -> CellColumn<L> {
     let head = Column::numbers(title, title, "n", Digits::Integer, help).if_any();
     head.shows(move |line: &L| match number(&line.row().sub.planned.workload) {
@@ -75,13 +75,13 @@ pub fn several<L: TableLine>(title: &str, help: &'static str, number: fn(&Worklo
     })
 }
 
-/// A rate of all messages.
+/// Column of a rate of all messages.
 pub fn rate<L: TableLine>(figure: Figure, title: &str, unit: &'static str, help: &'static str) -> CellColumn<L> {
     let head = Column::numbers(figure.id(), title, unit, Digits::Rate, help);
     head.shows(move |line: &L| line.row().median(line.row().value(figure)))
 }
 
-/// Wait, touch, payload and samples of round trips.
+/// Columns of round trips: wait, touch, payload and samples.
 pub fn trips<L: TableLine>() -> [CellColumn<L>; 4] {
     let samples = Column::numbers("n", "n", "", Digits::Integer, SAMPLES_HELP).shows(|line: &L| {
         let row = line.row();
@@ -90,18 +90,18 @@ pub fn trips<L: TableLine>() -> [CellColumn<L>; 4] {
     [wait(WAIT_HELP), touch(TOUCH_HELP), payload(), samples].map(CellColumn::merged)
 }
 
-/// Excess of a latency over the core-to-core probe.
+/// Column of the excess of a latency over the core-to-core probe.
 pub fn over_core_to_core(id: &str) -> Column {
     Column::numbers(id, "over\ncores", "µs", Digits::Fixed(3), OVER_HELP)
 }
 
-/// The offered and the achieved rate, with their help texts.
+/// Columns of the offered and the achieved rate, with their help texts.
 pub fn rates(offered: &'static str, achieved: &'static str) -> [Column; 2] {
     let column = |id, title, help| Column::numbers(id, title, "/s", Digits::Rate, help).merged();
     [column("offered_rate_hz", "offered", offered), column("achieved_rate_hz", "achieved", achieved)]
 }
 
-/// These statistics of the latency of a line, in microseconds.
+/// Columns of these statistics of a line's latency, in microseconds.
 pub fn latencies<'a, P, const N: usize>(statistics: [Statistic; N]) -> [CellColumn<TimedLine<'a, P>>; N] {
     statistics.map(|statistic| {
         let title = match statistic {
@@ -114,7 +114,7 @@ pub fn latencies<'a, P, const N: usize>(statistics: [Statistic; N]) -> [CellColu
     })
 }
 
-/// Lost, late or damaged messages, which the line of service has no number of.
+/// Column of lost, late or damaged messages; blank in the line of service.
 pub fn loss<'a, P>() -> CellColumn<TimedLine<'a, P>> {
     Column::numbers("loss", "loss", "%", Digits::Percent, LOSS_HELP).shows(|line: &TimedLine<'_, P>| match line.place {
         1 => Cell::NOTHING,
@@ -122,7 +122,7 @@ pub fn loss<'a, P>() -> CellColumn<TimedLine<'a, P>> {
     })
 }
 
-/// Meaning of the CPU of either process.
+/// Meaning of the CPU time of either process.
 pub const COST_HELP: &str = "user and system time, in per cent of one core; the sum of several followers";
 
 fn costs(cpu_help: &'static str) -> [(Column, Figure); 7] {
@@ -152,7 +152,8 @@ fn costs(cpu_help: &'static str) -> [(Column, Figure); 7] {
     ]
 }
 
-/// Resources used by a process: the first line has the leader, the second the followers, as `cpu_help` says.
+/// Columns of resources used by a process: the leader in the first line, the followers in the second, as `cpu_help`
+/// says.
 pub fn cost<'a, P>(cpu_help: &'static str) -> [CellColumn<TimedLine<'a, P>>; 7] {
     costs(cpu_help).map(|(head, figure)| {
         head.shows(move |line: &TimedLine<'_, P>| match line.place {
@@ -163,7 +164,7 @@ pub fn cost<'a, P>(cpu_help: &'static str) -> [CellColumn<TimedLine<'a, P>>; 7] 
     })
 }
 
-/// Resources used by both processes, on the first line of a row; without a column for results of before they were measured.
+/// Columns of resources used by both processes, in the first line of a row; without columns that are empty.
 pub fn costs_of_both<'a, P>(cpu_help: &'static str) -> impl Iterator<Item = CellColumn<TimedLine<'a, P>>> {
     [(Process::Leader, "leader"), (Process::Follower, "follower")].into_iter().flat_map(move |(process, name)| {
         costs(cpu_help).map(|(head, figure)| {
@@ -176,12 +177,12 @@ pub fn costs_of_both<'a, P>(cpu_help: &'static str) -> impl Iterator<Item = Cell
     })
 }
 
-/// Messages that came damaged, if any did.
+/// Column of damaged messages, shown if there are any.
 pub fn damaged() -> Column {
     Column::numbers(Figure::Damaged.id(), "damaged", "n", Digits::Integer, DAMAGED_HELP).if_any()
 }
 
-/// The outcome of the path proof.
+/// Column of path proofs.
 pub fn path_proof<L: TableLine>() -> CellColumn<L> {
     Column::words("path_proof", "path\nproof", PROOF_HELP).shows(|line: &L| Cell::text(proof(line.row().sub)))
 }

@@ -1,30 +1,30 @@
-//! A table as a description: columns that know their cells.
+//! Tables described by columns that make their own cells.
 
 use super::row::TableLine;
 use crate::document::{Cell, Column, Table};
 
-/// A column, and its cell of each line.
+/// Column with a function that makes its cell for each line.
 pub struct CellColumn<L> {
     head: Column,
     cell: Box<dyn Fn(&L) -> Cell>,
 }
 
 impl Column {
-    /// With its cell of each line.
+    /// Adds the function that makes the cell of each line.
     pub fn shows<L>(self, cell: impl Fn(&L) -> Cell + 'static) -> CellColumn<L> {
         CellColumn { head: self, cell: Box::new(cell) }
     }
 }
 
 impl<L> CellColumn<L> {
-    /// As [`Column::merged`].
+    /// Merges equal cells, as [`Column::merged`].
     #[must_use]
     pub fn merged(self) -> Self {
         Self { head: self.head.merged(), ..self }
     }
 }
 
-/// A table that is described by its columns.
+/// Table that is described by its columns.
 pub struct TableOf<'l, L> {
     title: String,
     lines: &'l [L],
@@ -36,7 +36,7 @@ impl<'l, L: TableLine> TableOf<'l, L> {
         Self { title, lines, columns: Vec::new() }
     }
 
-    /// Adds a column with its cell of each line.
+    /// Adds a column and the function that makes its cell for each line.
     #[must_use]
     pub fn column(self, head: Column, cell: impl Fn(&L) -> Cell + 'static) -> Self {
         self.with([head.shows(cell)])

@@ -1,4 +1,4 @@
-//! The table of messages to several followers: latency to each of them, to the last, and until the last answer.
+//! Table of messages to several followers: latency to each of them, to the last, and until the last answer.
 
 use super::columns::{self, TRIP_CHARS};
 use super::description::TableOf;
@@ -48,7 +48,7 @@ fn lines<'a>(row: &TableRow<'a>) -> Vec<TimedLine<'a>> {
     row.timed(each.chain([last, ("rtt of last".to_owned(), Some(Figure::RttHalf), Stream::all())]), ())
 }
 
-/// The figure of a line, and how many of it a latency is.
+/// Figure of a line, and its factor: a round trip is twice `rtt_half`.
 fn latency(line: &TimedLine<'_>) -> (Figure, f64) {
     if line.stream == Stream::all() { (Figure::RttHalf, 2.0) } else { (Figure::OneWay, 1.0) }
 }

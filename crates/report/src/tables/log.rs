@@ -1,4 +1,4 @@
-//! The table of pattern `log`: what a call of a logger takes, and the lines that came of the calls.
+//! Table of pattern `log`: the duration of logger calls, and the lines that they produced.
 
 use super::columns;
 use super::description::TableOf;

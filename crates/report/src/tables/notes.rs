@@ -1,4 +1,4 @@
-//! Notes made with the rows of tables: what keeps their figures from being good.
+//! Notes made from the rows of tables: reasons why their figures are not good.
 
 use super::row::{TableRow, TimedLine};
 use crate::document::{Note, Severity};
@@ -16,12 +16,12 @@ use tripmeter_model::recording::{RecordedTopic, Recording};
 use tripmeter_model::trial::SHOWN_FOLLOWERS;
 
 impl<'a> TableRow<'a> {
-    /// As [`notes::mishaps`].
+    /// Text of [`notes::mishaps`] for the row's workload.
     fn mishaps(&self, counts: &Counts) -> String {
         notes::mishaps(counts, &self.sub.planned.workload)
     }
 
-    /// Its name in notes: `uds_channel at 1k, 1000 /s`.
+    /// Name in notes: `uds_channel at 1k, 1000 /s`.
     fn name(&self) -> String {
         format!("{} {}, {}", self.sub.planned.name, self.at_size(), offered(self.load()))
     }
@@ -48,7 +48,7 @@ impl<'a> TableRow<'a> {
         cells.filter_map(|cell| cell.cut_short.as_ref()).map(ToString::to_string).collect()
     }
 
-    /// A note on damage in the warm-up of its payload, which no trial counts.
+    /// Note on damage in the warm-up of its payload, which no trial counts.
     pub fn warm_up(&self) -> Option<Note> {
         let damaged = self.sub.payload(self.row.payload_bytes).warmup_damaged();
         let what = notes::words(&self.sub.planned.workload).damaged;
@@ -56,7 +56,7 @@ impl<'a> TableRow<'a> {
         (damaged > 0).then(|| self.info(format!("{name} {at}: {damaged} {what} in the warm-up")))
     }
 
-    /// A note that no message of a trial arrived.
+    /// Note that no message of a trial arrived.
     pub fn nothing_arrived(&self, text: String) -> Note {
         Note { kind: notes::NOTHING_ARRIVED, ..self.warning(text) }
     }
@@ -65,18 +65,18 @@ impl<'a> TableRow<'a> {
         Note::new(Severity::Warning, notes::TRIALS, Some(self.row), text)
     }
 
-    /// A warning that this row missed its rate.
+    /// Warning that this row missed its rate.
     pub fn rate_missed(&self, text: String) -> Note {
         Note { kind: notes::RATE_MISSED, ..self.warning(text) }
     }
 
-    /// A note on this row for information.
+    /// Informational note on this row.
     pub fn info(&self, text: String) -> Note {
         Note { severity: Severity::Info, ..self.warning(text) }
     }
 }
 
-/// Notes on messages refused, or left out, in a round.
+/// Notes on refused messages, and on messages that arrived before they were sent, in a round.
 fn refused(row: &TableRow<'_>, round: u32, place: &str) -> Vec<Note> {
     let (refused, early) = (row.at(round, Figure::Refused), row.at(round, Figure::BeforeSent));
     let refused = (refused > 0.0).then(|| format!("{place}: the transport was full {refused} times"));
@@ -85,7 +85,7 @@ fn refused(row: &TableRow<'_>, round: u32, place: &str) -> Vec<Note> {
     } else {
         "the clock; they are left out"
     };
-    let early = (early > 0.0).then(|| format!("{place}: {early} messages came before they were sent, by {by}"));
+    let early = (early > 0.0).then(|| format!("{place}: {early} messages came before being sent, according to {by}"));
     refused.into_iter().chain(early).map(|text| row.info(text)).collect()
 }
 
@@ -116,7 +116,7 @@ fn at_followers(row: &TableRow<'_>, place: &str) -> Vec<Vec<Note>> {
         let mut notes: Vec<Note> = odd.iter().take(SHOWN_FOLLOWERS).map(line).collect();
         if odd.len() > SHOWN_FOLLOWERS {
             let others = odd.len() - SHOWN_FOLLOWERS;
-            let text = format!("{place}: {others} other followers have such messages too, but not more");
+            let text = format!("{place}: {others} other followers also have such messages, but not more");
             notes.push(row.info(text));
         }
         notes
@@ -124,7 +124,7 @@ fn at_followers(row: &TableRow<'_>, place: &str) -> Vec<Vec<Note>> {
     odd_streams(row, &row.followers()).into_iter().map(of_round).collect()
 }
 
-/// Notes on payloads of round trips, those to several followers too: reasons for too few samples, losses, and samples
+/// Notes on payloads of round trips, with one or several followers: reasons for too few samples, losses, and samples
 /// without a one-way latency.
 pub fn of_trips(rows: &[TableRow<'_>]) -> Vec<Note> {
     let cells: Vec<_> = rows.iter().map(|row| (row, row.sub.payload(row.row.payload_bytes))).collect();
@@ -188,7 +188,7 @@ pub fn of_publications(row: &TableRow<'_>) -> Vec<Note> {
 }
 
 pub fn of_calls(row: &TableRow<'_>) -> Vec<Note> {
-    // Round trips at a rate are calls of one client, and called what they are.
+    // Round trips at a rate are calls of one client, but notes call them messages.
     let is_round_trips = row.sub.planned.are_round_trips();
     let place = match row.load() {
         OfferedLoad::Closed => format!("{} {}", row.sub.planned.name, row.at_size()),
@@ -228,7 +228,7 @@ pub fn of_calls(row: &TableRow<'_>) -> Vec<Note> {
     notes
 }
 
-/// Notes on loads as fast as they go: on trials, then on what befell the messages.
+/// Notes on loads at full speed: on trials, then on mishaps of messages.
 pub fn of_streams(lines: &[TimedLine<'_>]) -> Vec<Note> {
     let kinds: [fn(&TimedLine<'_>) -> Vec<Note>; 5] = [
         |line| if line.follower() == 0 { shortfalls(line) } else { Vec::new() },
@@ -246,7 +246,7 @@ pub fn of_streams(lines: &[TimedLine<'_>]) -> Vec<Note> {
     kinds.iter().flat_map(|kind| lines.iter().flat_map(kind)).collect()
 }
 
-/// Trials that ended early or missed their rate.
+/// Notes on trials that ended early or missed their rate.
 fn shortfalls(line: &TimedLine<'_>) -> Vec<Note> {
     let (row, place, mut all) = (line.row, line.row.name(), Vec::new());
     let sent = row.get(&line.stream, Figure::Sent, Statistic::Value);
@@ -268,7 +268,7 @@ fn shortfalls(line: &TimedLine<'_>) -> Vec<Note> {
     all
 }
 
-/// Messages that were timed one way, if any were.
+/// Note on messages whose one-way latency was measured, if there are any.
 fn timed(line: &TimedLine<'_>) -> Option<Note> {
     let (row, timed) = (line.row, line.row.value(Figure::OneWayTimed)?.folded());
     let streams = row.receivers();
@@ -307,7 +307,7 @@ pub fn of_recording(recording: &Recording, plays: &[TableRow<'_>]) -> Vec<Note> 
     notes.chain(padded).collect()
 }
 
-/// `recording: 2 messages are smaller than our header and were sent with 16 bytes: '/switch'`.
+/// Note on padded messages: `recording: 2 messages are smaller than our header and were sent with 16 bytes: '/switch'`.
 fn padded(recording: &Recording) -> Option<String> {
     const NAMED: usize = 5;
     let topics: Vec<&RecordedTopic> = recording.topics.iter().filter(|topic| topic.padded > 0).collect();

@@ -1,4 +1,4 @@
-//! The table of round trips, pattern `ping` with one follower, with their distance from the floor.
+//! Table of round trips, pattern `ping` with one follower, with the distance from the floor.
 
 use super::columns::{self, TRIP_CHARS};
 use super::description::TableOf;
@@ -58,7 +58,7 @@ pub fn table(title: String, side: &MeasuredSide<'_>, rows: &[TableRow<'_>]) -> T
     table.table().grouped_by_payload()
 }
 
-/// How many times the floor, in each round that has both.
+/// Ratio to the floor, in each round that has both.
 fn distance(line: &TimedLine<'_, Option<Row>>) -> Cell {
     let (row, median) = (line.row, |row| line.row.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50));
     match line.part {
@@ -71,7 +71,7 @@ fn distance(line: &TimedLine<'_, Option<Row>>) -> Cell {
     }
 }
 
-/// True if two differ in their transport alone.
+/// True if two sub-experiments differ only in their transport.
 fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
     one.workload.reply == other.workload.reply && one.background == other.background && one.has_conditions_of(other)
 }
@@ -200,7 +200,7 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
         assert!(text.contains("; 3 rounds: medians over rounds; max, n and lost are over all rounds\n"), "{text}");
         let row = "uds/stream poll none 1k 30000 2.000 4.000 90.000 4.000 - 6 ok";
         assert_eq!(rows_of(&text, "uds/stream"), [row]);
-        // Three figures, the losses, and the legend.
+        // Three figures, the losses, and the legend have it.
         assert_eq!(text.matches(TOO_SMALL).count(), 5, "{text}");
         for round in 4..=6 {
             result(&mut manifest, "uds_stream", round, &[(1024, 3000.0)]);

@@ -1,4 +1,4 @@
-//! The table of pattern `publish`: one-way latencies at a fixed rate, from the intended and from the actual sending.
+//! Table of pattern `publish`: one-way latencies at a fixed rate, from the intended and from the actual sending.
 
 use super::columns;
 use super::description::TableOf;
@@ -50,7 +50,7 @@ pub fn table(title: String, _: &MeasuredSide<'_>, rows: &[TableRow<'_>]) -> Tabl
     table.table().grouped_by_payload()
 }
 
-/// Lines of response, of service, and of service to each of several followers.
+/// Lines for response, for service, and for service to each of several followers.
 fn lines<'a>(row: &TableRow<'a>) -> Vec<TimedLine<'a>> {
     let both = [("response", Some(Figure::Response)), ("service", Some(Figure::Service))];
     let of_all = both.into_iter().map(|(name, figure)| (name.to_owned(), figure, Stream::all()));
@@ -143,7 +143,7 @@ mod tests {
             "service to 0 1.100 1.000 1.500 2.000 3.000 10.000 0",
             "service to 15 17.600 16.000 24.000 32.000 48.000 160.000 1.5",
             "uds_channel at 1k, 1000 /s, to follower 19: 19 lost",
-            "uds_channel at 1k, 1000 /s: 3 other followers have such messages too, but not more",
+            "uds_channel at 1k, 1000 /s: 3 other followers also have such messages, but not more",
         ] {
             assert!(lines.iter().any(|found| found.starts_with(line)), "{line}\n{text}");
         }

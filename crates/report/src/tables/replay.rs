@@ -1,4 +1,4 @@
-//! The table of a recording that was played: a row for each of its topics.
+//! Table of a recording that was played: a row for each of its topics.
 
 use super::columns;
 use super::description::TableOf;
@@ -22,18 +22,18 @@ const CALLS_HELP: &str = "response = from when a message was due, service = from
                           whole round trips of calls with an answer of the same size, each topic a client; others: one \
                           way";
 
-/// Notes on its trials and topics.
+/// Notes on the trials and topics of a recording.
 pub fn notes(side: &MeasuredSide<'_>) -> Vec<Note> {
     played(side).map_or(Vec::new(), |(recording, plays)| of_recording(recording, &plays))
 }
 
-/// The recording and the rows of those that played it, if there are any.
+/// Recording, and the rows of the sub-experiments that played it.
 fn played<'a>(side: &'a MeasuredSide<'a>) -> Option<(&'a Recording, Vec<TableRow<'a>>)> {
     let plays = TableRow::rows(side, |plan| plan.workload.is_recorded());
     side.manifest.plan.recording.as_ref().filter(|_| !plays.is_empty()).map(|recording| (recording, plays))
 }
 
-/// The table, if a recording was played.
+/// Table of the recording, if one was played.
 pub fn table(side: &MeasuredSide<'_>) -> Option<Table> {
     let (recording, plays) = played(side)?;
     let lines: Vec<_> = plays.iter().flat_map(|play| lines(play, &recording.topics)).collect();
@@ -56,8 +56,8 @@ pub fn table(side: &MeasuredSide<'_>) -> Option<Table> {
     Some(table.table().grouped_by_sub())
 }
 
-/// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`, or
-/// `Topics with sizes and rates: 7 messages on 3 topics, 0.033 s`.
+/// Caption: `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`,
+/// or `Topics with sizes and rates: 7 messages on 3 topics, 0.033 s`.
 fn caption(recording: &Recording) -> String {
     let Recording { file, speed, messages, duration_ns, sha256, part, .. } = recording;
     let part = if part.is_all() { String::new() } else { format!(", {part}") };

@@ -1,4 +1,4 @@
-//! A row of the metric table with its sub-experiment, and lines that show it.
+//! Row of the metric table with its sub-experiment, and lines that show it.
 
 use crate::document::{Cell, Missing};
 use crate::labels::offered;
@@ -13,31 +13,31 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::trial::{SHOWN_FOLLOWERS, Trial};
 
-/// Stands before kernel times that timer ticks may have sampled.
+/// Mark of kernel times that may have been sampled by timer ticks.
 const SAMPLED: &str = "~";
 
-/// A line of a table, which is of a row of the metric table.
+/// Line of a table, which shows a row of the metric table.
 pub trait TableLine {
     fn row(&self) -> &TableRow<'_>;
 }
 
-/// A row of the metric table with its sub-experiment.
+/// Row of the metric table with its sub-experiment.
 #[derive(Clone, Copy)]
 pub struct TableRow<'a> {
     pub metrics: &'a MetricTable,
     pub sub: &'a Merged<'a>,
     pub row: Row,
-    /// The first row of a payload has what is known of the whole payload.
+    /// True for the first row of a payload, which shows figures of the whole payload.
     is_first: bool,
 }
 
 impl<'a> TableRow<'a> {
-    /// A row by itself.
+    /// Row that is the first of its payload.
     pub fn new(side: &'a MeasuredSide<'a>, row: Row) -> Self {
         Self { metrics: &side.metrics, sub: &side.subs[row.sub as usize], row, is_first: true }
     }
 
-    /// Every row of some sub-experiments: by payload, then in the order of the plan, which has that of the rates too.
+    /// All rows of some sub-experiments: by payload, then in the order of the plan, including its rates.
     pub fn rows(side: &'a MeasuredSide<'a>, is_of: impl Fn(&SubExperiment) -> bool) -> Vec<Self> {
         let of_row = |row| Self::new(side, row);
         let mut rows: Vec<Self> = side.metrics.all_rows().map(of_row).filter(|row| is_of(row.sub.planned)).collect();
@@ -64,27 +64,27 @@ impl<'a> TableRow<'a> {
         self.metrics.get(self.row, stream, figure, statistic)
     }
 
-    /// A figure of one value, of all messages.
+    /// Figure that has one value for all messages.
     pub fn value(&self, figure: Figure) -> Option<Rounds<'a>> {
         self.get(&Stream::all(), figure, Statistic::Value)
     }
 
-    /// A figure of one value, of all messages, in one round; 0 if the round has none.
+    /// Figure that has one value for all messages, in one round; 0 if the round has none.
     pub fn at(&self, round: u32, figure: Figure) -> f64 {
         self.value(figure).and_then(|rounds| rounds.at(round)).unwrap_or(0.0)
     }
 
-    /// A figure of all rounds put together; 0 if it has none.
+    /// Figure over all rounds; 0 if it has none.
     pub fn total(&self, figure: Figure) -> f64 {
         self.value(figure).map_or(0.0, |rounds| rounds.folded())
     }
 
-    /// The rate that was offered; 0 if there was none.
+    /// Offered rate; 0 if there was none.
     pub fn offered_hz(&self) -> f64 {
         self.total(Figure::OfferedRate)
     }
 
-    /// The rate that was offered, or the bursts; missing if there was neither.
+    /// Offered rate or bursts; missing if there was neither.
     pub fn offered(&self) -> Cell {
         match self.load() {
             load @ OfferedLoad::Burst(_) => Cell::text(offered(load)),
@@ -92,12 +92,12 @@ impl<'a> TableRow<'a> {
         }
     }
 
-    /// The rate that was achieved, marked if it is another than was offered.
+    /// Achieved rate, marked if the offered one was missed.
     pub fn achieved(&self) -> Cell {
         self.median(self.value(Figure::AchievedRate)).marked(self.mark(|trial| trial.rate_missed, MISSED))
     }
 
-    /// `*` if a trial was cut short, or messages came damaged or not at all.
+    /// `*` if a trial was cut short, or messages arrived damaged or not at all.
     pub fn star(&self) -> &'static str {
         let is_bad = self.trials().any(|(_, trial)| trial.cut_short.is_some())
             || self.totals().damaged.max(self.damaged_beside()) > 0
@@ -105,19 +105,19 @@ impl<'a> TableRow<'a> {
         if is_bad { "*" } else { "" }
     }
 
-    /// Samples of a latency of all messages in all rounds.
+    /// Number of samples of a latency of all messages, in all rounds.
     pub fn samples(&self, figure: Figure) -> f64 {
         self.get(&Stream::all(), figure, Statistic::N).map_or(0.0, |samples| samples.values.iter().sum())
     }
 
-    /// Messages that were never answered, with an interval where round trips have one: over rounds, or within the only one.
+    /// Messages never answered, with an interval if round trips have one: over rounds, or within the only one.
     pub fn lost(&self, stream: &Stream) -> Cell {
         let median = self.get(&Stream::all(), Figure::RttHalf, Statistic::P50);
         let has_intervals = self.sub.rounds > 1 || median.is_some_and(|median| median.within[0].is_some());
         Cell::events(&losses(self.metrics, self.row, stream, &[Figure::Lost]), has_intervals)
     }
 
-    /// Excess of so many times a latency over the core-to-core probe.
+    /// Excess of `times` a latency over the core-to-core probe.
     pub fn over_core_to_core(&self, stream: &Stream, figure: Figure, times: f64) -> Cell {
         let over = over_core_to_core(self.metrics, self.row, stream, figure, 1.0).scaled(times);
         let mark = self.sub.payload(self.row.payload_bytes).mark();
@@ -127,7 +127,7 @@ impl<'a> TableRow<'a> {
         }
     }
 
-    /// A message is behind if it was sent later than this after it was due.
+    /// Delay beyond which a message counts as sent late.
     pub fn too_late(&self) -> &'static str {
         if self.load().burst().is_some() { "a gap between bursts" } else { "a period" }
     }
@@ -140,12 +140,12 @@ impl<'a> TableRow<'a> {
         self.metrics.trials(self.row).iter()
     }
 
-    /// Place of its figures within a sentence: `at 64k`, `on all topics`.
+    /// Payload within a sentence: `at 64k`, `on all topics`.
     pub fn at_size(&self) -> String {
         self.metrics.at_size(self.row)
     }
 
-    /// `mark` if the condition holds in any round, else nothing.
+    /// `mark` if the condition holds in any round, else empty.
     pub fn mark(&self, is: impl Fn(&Trial) -> bool, mark: &'static str) -> &'static str {
         if self.trials().any(|(_, trial)| is(trial)) { mark } else { "" }
     }
@@ -156,7 +156,7 @@ impl<'a> TableRow<'a> {
         if self.is_first { cells().iter().map(|cell| cell.damaged_beside()).fold(0, u64::saturating_add) } else { 0 }
     }
 
-    /// Streams for which `index` returns an index, in its order.
+    /// Streams that have an `index`, sorted by it.
     pub fn streams(&self, index: impl Fn(&Stream) -> Option<u32>) -> Vec<(u32, Stream)> {
         let all = self.metrics.streams(self.row, Figure::Sent).into_iter();
         let mut streams: Vec<(u32, Stream)> = all.filter_map(|stream| Some((index(stream)?, stream.clone()))).collect();
@@ -168,7 +168,7 @@ impl<'a> TableRow<'a> {
         self.streams(|stream| if let Some(At::Follower(index)) = stream.at { Some(index) } else { None })
     }
 
-    /// Each of several followers that have a throughput, up to the last that is shown, or the only one.
+    /// Streams with a throughput: the shown ones of several followers, or the only one.
     pub fn receivers(&self) -> Vec<&'a Stream> {
         let mut streams = self.metrics.streams(self.row, Figure::ReceivedRate);
         let is_fan_out = streams.iter().any(|stream| stream.at.is_some());
@@ -177,13 +177,13 @@ impl<'a> TableRow<'a> {
         streams
     }
 
-    /// Names, figures and streams of service to each of several followers that is shown.
+    /// Names, figures and streams of the service times to each shown follower.
     pub fn services(&self) -> impl Iterator<Item = (String, Option<Figure>, Stream)> {
         let followers = self.followers().into_iter().take(SHOWN_FOLLOWERS);
         followers.map(|(index, stream)| (format!("service to {index}"), Some(Figure::Service), stream))
     }
 
-    /// A line for each of these latencies.
+    /// Makes a line for each of these latencies.
     pub fn timed<P: Clone>(
         &self,
         latencies: impl IntoIterator<Item = (String, Option<Figure>, Stream)>,
@@ -198,12 +198,12 @@ impl<'a> TableRow<'a> {
         counts(self.metrics, self.row, stream)
     }
 
-    /// Counts of messages of all rounds together.
+    /// Counts of messages over all rounds.
     pub fn totals(&self) -> Counts {
         self.counts(&Stream::all()).into_iter().fold(Counts::default(), |sum, (_, counts)| sum + counts)
     }
 
-    /// The transport, that both sides are one process, and to how many followers.
+    /// Transport, with notes on a single process and several followers.
     pub fn transport(&self) -> String {
         let workload = &self.sub.planned.workload;
         let same_process = if self.sub.same_process() { " (same process)" } else { "" };
@@ -214,17 +214,17 @@ impl<'a> TableRow<'a> {
         format!("{}{same_process}{followers}", self.sub.planned.transport_text())
     }
 
-    /// The median over rounds with its interval.
+    /// Median over rounds with its interval.
     pub fn over(&self, values: Vec<f64>) -> Cell {
         Cell::of_each(&values.into_iter().map(|value| (value, None)).collect(), self.sub.rounds)
     }
 
-    /// Median of a figure over rounds with its interval, or with that within the only round.
+    /// Median of a figure over rounds, with the interval over rounds, or within the only one.
     pub fn median(&self, rounds: Option<Rounds<'_>>) -> Cell {
         Cell::of_each(&Each::from_rounds(rounds), self.sub.rounds)
     }
 
-    /// A statistic of so many times a latency: the median over rounds, for [`Statistic::Max`] the largest.
+    /// Statistic of `times` a latency: the median over rounds; the largest for [`Statistic::Max`].
     pub fn latency(&self, stream: &Stream, figure: Figure, statistic: Statistic, times: f64) -> Cell {
         let each = Each::from_rounds(self.get(stream, figure, statistic)).scaled(times);
         if statistic == Statistic::Max { Cell::largest(&each) } else { Cell::of_each(&each, self.sub.rounds) }
@@ -234,7 +234,7 @@ impl<'a> TableRow<'a> {
         self.median(self.get(&Stream::process(process), figure, Statistic::Value))
     }
 
-    /// A stored or derived cost of a process.
+    /// Stored or derived cost of a process.
     pub fn cost(&self, process: Process, figure: Figure) -> Cell {
         match figure {
             Figure::KernelShare => self.kernel_share(process),
@@ -243,7 +243,7 @@ impl<'a> TableRow<'a> {
         }
     }
 
-    /// CPU time in the kernel; where there is CPU time alone, the kernel does not account its parts exactly.
+    /// CPU time in the kernel; missing if the kernel splits CPU time inexactly.
     fn kernel_share(&self, process: Process) -> Cell {
         let has_cpu_time = self.get(&Stream::process(process), Figure::CpuTime, Statistic::Value).is_some();
         match self.over(cost(self.metrics, self.row, process, Figure::KernelShare)) {
@@ -252,7 +252,7 @@ impl<'a> TableRow<'a> {
         }
     }
 
-    /// Messages that did not come in time and intact, or calls that did not succeed, of those sent.
+    /// Share of messages that did not arrive in time and intact, or of calls that did not succeed.
     pub fn loss(&self, stream: &Stream) -> Cell {
         Cell::lost(&loss(self.metrics, self.row, stream))
     }
@@ -264,16 +264,16 @@ impl TableLine for TableRow<'_> {
     }
 }
 
-/// A line of a row: a latency of one of its streams.
+/// Line of a row: a latency of one of its streams.
 pub struct TimedLine<'a, P = ()> {
     pub row: TableRow<'a>,
-    /// Its latency in words; empty where it has none.
+    /// Name of the latency; empty if the line has none.
     pub name: String,
     pub figure: Option<Figure>,
     pub stream: Stream,
-    /// Its place among the lines of its row, or of its topic.
+    /// Index among the lines of its row, or of its topic.
     pub place: usize,
-    /// Whatever its table needs beside.
+    /// Additional data that its table needs.
     pub part: P,
 }
 
@@ -292,17 +292,17 @@ impl<P> TimedLine<'_, P> {
         self.figure.map_or(Cell::NOTHING, |figure| self.row.latency(&self.stream, figure, statistic, 1.0))
     }
 
-    /// A figure of one value of its stream.
+    /// Figure that has one value for its stream.
     pub fn value(&self, figure: Figure) -> Cell {
         self.row.median(self.row.get(&self.stream, figure, Statistic::Value))
     }
 
-    /// A cell that the first line of a row has for all of them.
+    /// Cell of the whole row, shown only in the first line.
     pub fn if_first(&self, cell: impl Fn(&TableRow<'_>) -> Cell) -> Cell {
         if self.place == 0 { cell(&self.row) } else { Cell::NOTHING }
     }
 
-    /// Index of its follower; 0 of the only one.
+    /// Index of its follower; 0 if there is only one.
     pub fn follower(&self) -> u32 {
         if let Some(At::Follower(index)) = self.stream.at { index } else { 0 }
     }
@@ -315,12 +315,12 @@ impl<P> TimedLine<'_, P> {
         self.counts().iter().map(|(_, counts)| counts.damaged).fold(0, u64::saturating_add)
     }
 
-    /// True if none of its messages arrived in a round.
+    /// True if none of its messages arrived in some round.
     pub fn is_all_lost(&self) -> bool {
         self.counts().iter().any(|(_, counts)| counts.is_all_lost())
     }
 
-    /// As [`TableRow::star`], of its stream.
+    /// Mark like [`TableRow::star`], for its stream.
     pub fn star(&self) -> &'static str {
         let is_cut_short = self.row.trials().any(|(_, trial)| trial.cut_short.is_some());
         let beside = if self.place == 0 { self.row.damaged_beside() } else { 0 };
@@ -337,7 +337,7 @@ mod tests {
     use crate::tables::columns::cost;
     use crate::tables::description::TableOf;
 
-    /// The only place that knows all columns of the cost.
+    /// This test is the only place that knows all columns of the cost.
     #[test]
     fn each_process_has_its_cost() {
         let manifest = crate::fixture::published("uds/stream", &[1000.0]);

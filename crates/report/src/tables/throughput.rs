@@ -1,4 +1,4 @@
-//! The table of pattern `throughput`: messages offered and received.
+//! Table of pattern `throughput`: messages offered and received.
 
 use super::columns;
 use super::description::TableOf;
@@ -63,7 +63,7 @@ pub fn table(title: String, side: &MeasuredSide<'_>, rows: &[TableRow<'_>]) -> T
     table.table().grouped_by_payload()
 }
 
-/// A line for each of several followers up to the last that is shown, or for the only one.
+/// A line for each shown follower of several, or for the only one.
 pub fn lines<'a>(rows: &[TableRow<'a>]) -> Vec<TimedLine<'a>> {
     let of_row = |row: &TableRow<'a>| {
         let streams = row.receivers().into_iter();
@@ -83,7 +83,7 @@ mod tests {
     use tripmeter_model::pace::{Burst, OfferedLoad};
     use tripmeter_model::trial::Trial;
 
-    /// A trial of each load; so many of 1000 messages come to each follower.
+    /// A trial of each load; of 1000 messages, each follower receives the number in `received`.
     fn measured(offers: &[OfferedLoad], received: &[u64]) -> Manifest {
         let mut manifest = fixture::manifest();
         let plan = fixture::add(&mut manifest, "udp_throughput", "udp/loopback", &[1024]);

@@ -1,4 +1,4 @@
-//! Lines of a recording that was played: its topics.
+//! Lines of a played recording: its topics.
 
 use super::row::{TableRow, TimedLine};
 use crate::document::{Cell, Missing};
@@ -9,19 +9,19 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::recording::RecordedTopic;
 use tripmeter_model::trial::Trial;
 
-/// The topic of a line, or all of them.
+/// Topic of a line, or all topics.
 #[derive(Clone)]
 pub struct TopicPart<'a> {
     pub name: &'a str,
     pub stream: Stream,
     pub mean_bytes: f64,
-    /// Messages of one instant have no rate, one message neither.
+    /// True if messages are due at a single instant, or there is only one, so that there is no rate.
     is_instant: bool,
 }
 
 pub type TopicLine<'a> = TimedLine<'a, TopicPart<'a>>;
 
-/// Two lines for each topic and for all, then service to each of several followers.
+/// Two lines for each topic and for all topics, then service to each of several followers.
 pub fn lines<'a>(play: &TableRow<'a>, recorded: &'a [RecordedTopic]) -> Vec<TopicLine<'a>> {
     let both = match play.sub.planned.workload.is_call() {
         true => [("response rtt", Figure::ResponseRtt), ("service rtt", Figure::ServiceRtt)],
@@ -41,7 +41,7 @@ pub fn lines<'a>(play: &TableRow<'a>, recorded: &'a [RecordedTopic]) -> Vec<Topi
 }
 
 impl TopicLine<'_> {
-    /// A rate of the topic; of all of them, their sum.
+    /// Rate of the topic, or the sum over all topics.
     pub fn rate(&self, figure: Figure) -> Cell {
         match &self.part {
             part if part.is_instant => Cell::Missing(Missing::NotMeasured),
@@ -50,7 +50,7 @@ impl TopicLine<'_> {
         }
     }
 
-    /// A mark if the topic, or any of them, missed its rate.
+    /// Mark if the topic, or any of all topics, missed its rate.
     pub fn missed(&self) -> &'static str {
         let topic = &self.part.stream;
         let is_missed =
@@ -72,7 +72,7 @@ fn mean_bytes(play: &TableRow<'_>, recorded: &[RecordedTopic]) -> f64 {
     bytes / f64::max(messages, 1.0)
 }
 
-/// A rate of all topics together: that of `all` is their mean in results of older programs.
+/// Total rate of all topics; older programs stored their mean for `all`.
 pub fn total_rate(metrics: &MetricTable, row: Row, figure: Figure) -> f64 {
     let topics = metrics.streams(row, figure).into_iter().filter(|stream| stream.topic.is_some());
     topics.filter_map(|topic| metrics.get(row, topic, figure, Statistic::Value)).map(|rate| rate.folded()).sum()

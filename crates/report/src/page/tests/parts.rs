@@ -25,7 +25,7 @@ fn several_results_are_judged_against_the_first() {
         "{}",
         ratio.reading
     );
-    // One round of either: by a threshold.
+    // With one round on either side, a threshold decides.
     let one = |median: f64| rounds(&[("uds", "uds/stream", &[median])]);
     let (old, new) = (one(1000.0), one(1300.0));
     let document = page(&[NamedResults { name: "old", manifest: &old }, NamedResults { name: "new", manifest: &new }]);
@@ -37,7 +37,7 @@ fn several_results_are_judged_against_the_first() {
     assert!(answer(&document).contains(expected), "{}", answer(&document));
 }
 
-/// A curve with too few samples for any percentile leaves the others their sentence.
+/// A curve with too few samples for any percentile does not remove the sentence on the others.
 #[test]
 fn every_tail_has_a_sentence() {
     let mut manifest = rounds(&[("uds", "uds/stream", &[1000.0]), ("mq", "mq/queue", &[1000.0])]);
@@ -49,7 +49,7 @@ fn every_tail_has_a_sentence() {
     assert_eq!(tail(&manifest), "uds/stream and mq/queue have too few samples for p90.");
 }
 
-/// A figure that the last results lack is not worse, and is named, as `compare` does; of several results, each is.
+/// A figure that the last results lack is named but not worse, as in `compare`; among several results, each is named.
 #[test]
 fn what_is_missing_is_told() {
     let old = rounds(&[("uds", "uds/stream", &[1000.0]), ("mq", "mq/queue", &[1000.0]), ("tcp", "tcp/one", &[1000.0])]);
@@ -67,7 +67,7 @@ fn what_is_missing_is_told() {
     assert!(expected.iter().all(|part| said.contains(part)), "{said}");
     let text = Text { is_unwrapped: true, ..Text::default() }.render(&document);
     assert!(text.contains("missing in other: uds, mq, tcp\n") && text.contains("only in other: other\n"), "{text}");
-    // By a rank test too.
+    // Likewise with a rank test.
     let old = rounds(&[("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW)]);
     let like = rounds(&[("uds", "uds/stream", &LIKE_A)]);
     let said = answer(&page(&[of("old", &old), of("new", &like)]));
@@ -98,7 +98,7 @@ fn sides_of_pairs_and_limits_are_judged_too() {
     assert!(answer(&document).contains(&map.reading), "{}", answer(&document));
     assert_eq!(map.heat.as_ref().unwrap().cells[0].text, "! +11 %");
     assert!(map.notes[0].starts_with("! beyond its limit"), "{:?}", map.notes);
-    // Each of several folders has a map of its own.
+    // Each of several folders has its own map.
     let both = [NamedResults { name: "old", manifest: &one }, NamedResults { name: "new", manifest: &one }];
     let checks = PageChecks { limits: vec![checks.limits[0].clone(); 2], pairs: Vec::new() };
     let document = page_of(&PageInput { results: &both, samples: &[], check: Some(&checks) });
@@ -109,7 +109,7 @@ fn sides_of_pairs_and_limits_are_judged_too() {
     );
 }
 
-/// The page has the verdicts of `ab.json`: the figures, the margin and the error rate that were asked for.
+/// The page has the verdicts of `ab.json`: the requested figures, margin and error rate.
 #[test]
 fn an_ab_is_judged_by_what_it_was_asked() {
     use tripmeter_analysis::Selection;
@@ -135,28 +135,28 @@ fn an_ab_is_judged_by_what_it_was_asked() {
     let map = chart(&document, "verdicts_ab");
     assert!(map.subtitle.contains("ignoring changes up to 5 %, false discovery rate 1 %"), "{}", map.subtitle);
     assert!(!map.heat.as_ref().unwrap().cells[0].detail.contains("p50"), "{map:?}");
-    // Within the margin nothing is slower, and no chart says otherwise.
+    // Changes within the margin are not slower, in charts too.
     let document = with(&[], 0.5);
     let all = answer(&document) + &readings(&document);
     assert!(all.contains("no change beyond 50 % in 4 of 4 figures"), "{all}");
     assert!(!all.contains(" is greater with ") && !all.contains("fastest"), "{all}");
     let text = Text { is_unwrapped: true, ..Text::default() }.render(&document);
     assert!(text.contains("8 pairs of runs"), "{text}");
-    // Of several folders each says which it is.
+    // With several folders, each map names its folder.
     let both = [NamedResults { name: "old", manifest: &pairs }, NamedResults { name: "new", manifest: &pairs }];
     let said = answer(&page(&both));
     let expected = ["In old, b compared with a, over 8 pairs", "In new. b: tcp/nodelay · new compared with a: uds"];
     assert!(expected.iter().all(|part| said.contains(part)), "{said}");
 }
 
-/// Six pairs decide nothing of two figures, so nothing on the page says that a side is fastest.
+/// Six pairs cannot decide two figures, so nothing on the page calls a side fastest.
 #[test]
 fn too_few_pairs_have_one_answer() {
     let mut pairs = rounds(&[("a", "uds/stream", &A[..6]), ("b", "tcp/nodelay", &SLOW[..6])]);
     pairs.plan.source = "ab".to_owned();
     pairs.plan.sub_experiments.iter_mut().for_each(|sub| sub.payloads = vec![1024]);
     pairs.sub_experiments.iter_mut().for_each(|result| result.cells.truncate(1));
-    // The p99 of one round is the other way round.
+    // In one round, p99 has the opposite order.
     fixture::put_within(&mut pairs.sub_experiments[0].cells[0].trials[0], Figure::RttHalf, &[]);
     pairs.sub_experiments[0].cells[0].trials[0].put_statistic(
         &Stream::all(),
@@ -172,7 +172,7 @@ fn too_few_pairs_have_one_answer() {
     assert!(!all.contains("fastest") && !all.contains("greater with"), "{all}");
 }
 
-/// Lines of one sub-experiment have one colour; lines of two folders differ by the stroke.
+/// Lines of one sub-experiment share a colour; lines of two folders differ in the stroke.
 #[test]
 fn lines_of_several_folders_are_told_apart() {
     let subs: [(&str, &str, &[f64]); 3] =
@@ -191,8 +191,8 @@ fn lines_of_several_folders_are_told_apart() {
     assert_eq!(all.len(), lines.len());
 }
 
-/// Payload / bandwidth as a dashed line, where it was measured, and no lower than what is drawn. It has the stroke of its
-/// folder's other lines.
+/// The memory copy is a dashed line where it was measured, no lower than the other lines. Its stroke is that of its
+/// folder.
 #[test]
 fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     use tripmeter_model::manifest::MemoryCopy;
@@ -214,7 +214,8 @@ fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     let drawn = size(&page_of_one(&measured));
     let line = drawn.lines.last().unwrap();
     assert_eq!((line.name.as_str(), line.look.stroke), ("memory copy", Stroke::Dashed));
-    // The least of the others is 1 µs: 16,000 bytes at 16 bytes a nanosecond, but less than 64k was not copied.
+    // The least of the other values is 1 µs: 16,000 bytes at 16 bytes per nanosecond, but the smallest copy measured
+    // has 64k.
     assert_eq!(line.points, [(65_536.0, 4.096), (262_144.0, 32.768)]);
     assert_eq!(
         drawn.notes,
@@ -234,17 +235,17 @@ fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     };
     assert_eq!(strokes("memory copy"), [Stroke::Solid, Stroke::Dashed]);
     assert_eq!(strokes("memory copy"), strokes("uds/stream"));
-    // A file may hold something else than times, in any order.
+    // A file may contain invalid values, in any order.
     let odd = [(262_144, 32_768.0), (0, 1.0), (65_536, 4096.0), (1024, f64::NAN), (65_536, 1.0), (2048, -1.0)];
     measured.environment.memory_copy = odd.map(|(bytes, copy_ns)| MemoryCopy { bytes, copy_ns }).to_vec();
     assert_eq!(size(&page_of_one(&measured)).lines, drawn.lines);
-    // What is faster throughout has no use for it.
+    // If copying is faster than every transport, the line is useless.
     measured.environment.memory_copy.iter_mut().for_each(|copy| copy.copy_ns = 1.0);
     assert!(!size(&page_of_one(&measured)).lines.iter().any(|line| line.name.contains("copy")));
 }
 
-/// A sub-experiment that `tripmeter explain` looked at is slower for the looking: it is not a transport among
-/// others, in any table or export.
+/// Tracing by `tripmeter explain` slows a sub-experiment down, so it is not listed among transports in any table or
+/// export.
 #[test]
 fn what_was_disturbed_is_left_out_and_named() {
     use tripmeter_model::plan::Instrument;
@@ -280,7 +281,7 @@ fn what_was_disturbed_is_left_out_and_named() {
     assert_eq!((judged.names(), judged.failures("side")), (vec!["uds_poll", "mq_poll"], Vec::new()));
 }
 
-/// Transports that were not asked for are not among the names.
+/// The answer names only the transports that were requested.
 #[test]
 fn the_floor_that_was_added_is_named_apart() {
     let mut manifest = rounds(&[("uds", "uds/stream", &A), ("floor", "shm/ring", &LIKE_A)]);
@@ -292,7 +293,7 @@ fn the_floor_that_was_added_is_named_apart() {
     assert!(said.starts_with("2 sub-experiments (ping)"), "{said}");
 }
 
-/// Intervals are named where there are any, and the last point of several rounds is what it is.
+/// Intervals are mentioned if there are any, and with several rounds the last point is explained.
 #[test]
 fn subtitles_say_what_is_drawn() {
     let subs = |count: usize| rounds(&[("uds", "uds/stream", &A[..count]), ("mq", "mq/queue", &SLOW[..count])]);
@@ -309,7 +310,7 @@ fn subtitles_say_what_is_drawn() {
     let tail = |document| chart(document, "rtt_half_percentiles_1024").subtitle.clone();
     assert!(tail(&one).contains("the last point is the maximum"), "{}", tail(&one));
     assert!(tail(&many).contains("the last point is the median of the maxima of rounds"), "{}", tail(&many));
-    // A run that was killed has fewer rounds than planned.
+    // A killed run has fewer rounds than planned.
     let mut killed = subs(8);
     killed.sub_experiments.retain(|result| result.round <= 2);
     killed.status = tripmeter_model::manifest::RunStatus::Running;
@@ -320,7 +321,7 @@ fn subtitles_say_what_is_drawn() {
     assert!(size(&killed).subtitle.contains(" · 2 rounds"), "{}", size(&killed).subtitle);
 }
 
-/// A channel at 1k at these rates, whose median response is so many nanoseconds.
+/// A channel at 1k at these rates: rate, median response in nanoseconds, and whether the rate was missed.
 fn channel(manifest: &mut Manifest, name: &str, transport: &str, rates: &[(f64, f64, bool)]) {
     let loads: Vec<OfferedLoad> = rates.iter().map(|rate| OfferedLoad::Rate { hz: rate.0 }).collect();
     let plan = add(manifest, name, transport, &[1024]);
@@ -363,7 +364,7 @@ fn rates_that_were_missed_are_named_and_costs_are_of_a_message() {
     // 31 and 12 ms of CPU time for 1,000 messages.
     assert_eq!(cost.lines[0].points, [(43.0, 2.0)]);
     assert!(!document.charts().any(|chart| chart.name == "response_1024"), "{}", readings(&document));
-    // Without the follower's time there is no cost.
+    // The cost needs the CPU time of the follower too.
     for cell in manifest.sub_experiments.iter_mut().flat_map(|result| &mut result.cells) {
         for trial in &mut cell.trials {
             trial.remove(&Stream::process(Process::Follower), Figure::CpuTime);
@@ -377,7 +378,7 @@ fn every_pattern_has_the_parts_that_its_figures_allow() {
     let played = crate::fixture::played();
     let said = readings(&page_of_one(&played));
     assert!(said.contains("response_percentiles_all_topics"), "{said}");
-    // Of several followers, the one that lost most counts.
+    // With several followers, the one that lost most counts.
     let mut several = fixture::manifest();
     add(&mut several, "shm", "shm/ring", &[1024]).workload.topology.followers = 2;
     let trial = &mut result(&mut several, "shm", 1, &[(1024, 500.0)]).cells[0].trials[0];
@@ -391,7 +392,7 @@ fn every_pattern_has_the_parts_that_its_figures_allow() {
     assert_eq!(loss.reading, "shm lost most: 1 % at 1k.");
     let has_intervals = loss.stacks[0].intervals.iter().any(Option::is_some);
     assert_eq!(loss.subtitle.contains("interval"), has_intervals, "{loss:?}");
-    // A stream as fast as it goes has a rate, and latencies of samples of it.
+    // A stream at full speed has a rate, and latencies of a sample of its messages.
     let mut manifest = fixture::manifest();
     for (name, transport, rate) in [("uds", "uds/stream", 1e6), ("tcp", "tcp/nodelay", 5e5)] {
         let plan = add(&mut manifest, name, transport, &[1024]);

@@ -26,7 +26,7 @@ fn names(charts: &[Chart]) -> Vec<&str> {
     charts.iter().map(|chart| chart.name.as_str()).collect()
 }
 
-/// The charts, which are left to be looked at if that is asked for.
+/// Charts of a manifest, also written to disk for inspection if requested.
 fn kept(manifest: &Manifest, kind: &str) -> Vec<Chart> {
     let made = charts_for(manifest);
     for chart in &made {
@@ -35,7 +35,7 @@ fn kept(manifest: &Manifest, kind: &str) -> Vec<Chart> {
     made
 }
 
-/// A channel at these payloads, whose average is that many microseconds.
+/// Adds a channel at these payloads, with averages in microseconds.
 fn add(manifest: &mut Manifest, name: &str, transport: &str, topics: u32, payloads: &[(u64, f64)]) {
     let template: PayloadResult = crate::fixture::published(transport, &[1000.0]).sub_experiments[0].cells[0].clone();
     let sizes: Vec<u64> = payloads.iter().map(|payload| payload.0).collect();
@@ -110,7 +110,7 @@ fn rounds_have_intervals_and_a_missed_rate_a_ring() {
     assert!(chart.subtitle.ends_with("medians over rounds, bars: intervals at 95 %"), "{}", chart.subtitle);
     let ring = chart.lines.last().unwrap();
     assert_eq!((ring.name.as_str(), &ring.points[..]), ("the rate was missed", &[(0.0, 50.0)][..]));
-    assert_eq!(chart.notes, ["The rate was missed, so these figures are of another one: tcp/nodelay at 512."]);
+    assert_eq!(chart.notes, ["The rate was missed, so these figures are for another rate: tcp/nodelay at 512."]);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn lines_say_folder_and_wait_where_these_differ() {
             "tcp/nodelay, wait poll, touch none · tuesday"
         ]
     );
-    // One transport twice at the same place: their names tell them apart.
+    // One transport twice at the same place: names distinguish the sub-experiments.
     let mut twice = channels();
     add(&mut twice, "uds_again", "uds/stream", 1, &[(512, 33.0)]);
     let lines: Vec<String> = charts_for(&twice)[0].lines.iter().map(|line| line.name.clone()).collect();
@@ -226,7 +226,7 @@ fn one_value_makes_no_plot() {
     assert_eq!(names(&charts_for(&crate::fixture::published("uds/stream", &[1000.0]))), Vec::<&str>::new());
 }
 
-/// Lines of two folders in one plot differ by the stroke; lines of one transport have one colour.
+/// Lines of two folders in one plot differ in the stroke; lines of one transport share a colour.
 #[test]
 fn folders_are_told_apart() {
     let kept = |name: &str| {
@@ -243,7 +243,7 @@ fn folders_are_told_apart() {
     for (old, new) in old.iter().zip(&new) {
         assert!(old.look.color == new.look.color && old.look.stroke != new.look.stroke, "{old:?} {new:?}");
     }
-    // A plot of one folder looks as it does alone.
+    // A plot with one folder looks the same as without the other folder.
     let of_log = both.charts().find(|chart| chart.name.starts_with("log_")).unwrap();
     assert!(of_log.lines.iter().all(|line| line.look == Look::default()), "{of_log:?}");
 }
