@@ -1,8 +1,8 @@
 /*
- * tripmeter_plugin.h: what transports in C and C++ need beside the contract: error text, settings, addresses, the version of
- * a library, time, and the tables. Header-only, C11 and C++17; C++ has more in tripmeter_plugin.hpp.
+ * tripmeter_plugin.h: helpers for transports in C and C++: error text, settings, addresses, library versions, time, and
+ * the tables of the contract. Header-only, C11 and C++17; tripmeter_plugin.hpp adds helpers for C++.
  *
- * Include it before any other header. A transport may do without it: tripmeter_transport.h alone is the contract.
+ * Include it before any other header. It is optional: tripmeter_transport.h alone is the contract.
  */
 #ifndef TRIPMETER_PLUGIN_H
 #define TRIPMETER_PLUGIN_H
@@ -24,37 +24,37 @@
 #include <string.h>
 #include <time.h>
 
-/* Longer waits are waits of an hour: what a library counts in is then never too small for them. */
+/* Longer time-outs are cut to an hour, so that they fit the time types of every library. */
 #define TM_LONGEST_WAIT_NS UINT64_C(3600000000000)
 
 #define TM_COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Goes before the definition of tripmeter_transport, in a library whose symbols are hidden. */
+/* Write it before the definition of tripmeter_transport if symbols are hidden by default. */
 #define TM_EXPORT __attribute__((visibility("default")))
 
-/* Designated in C, in the order of the contract in C++17, which has no designators. */
+/* Designated initialisers in C. C++17 has none: there, the fields are in the order of the contract. */
 #ifdef __cplusplus
 #define TM_FIELD(field)
 #else
 #define TM_FIELD(field) .field =
 #endif
 
-/* One tm_variant of a list; name and summary are literals. */
+/* A tm_variant; name and summary are string literals. */
 #define TM_VARIANT(text, about, claim, carried, waited, flag_bits)                                                     \
     {                                                                                                                  \
         TM_FIELD(name) TM_STR(text), TM_FIELD(summary) TM_STR(about), TM_FIELD(path)(claim),                           \
             TM_FIELD(patterns)(carried), TM_FIELD(waits)(waited), TM_FIELD(flags)(flag_bits), TM_FIELD(reserved) {0}   \
     }
 
-/* One tm_setting of a list, all literals but the last, which is one of TM_NAMES_*. */
+/* A tm_setting of string literals; only the last argument is a number, one of TM_NAMES_*. */
 #define TM_SETTING(text, preset, allowed, about, named)                                                                \
     {                                                                                                                  \
         TM_FIELD(name) TM_STR(text), TM_FIELD(default_value) TM_STR(preset), TM_FIELD(values) TM_STR(allowed),         \
             TM_FIELD(summary) TM_STR(about), TM_FIELD(names)(named), TM_FIELD(reserved) {0}                            \
     }
 
-/* The tm_transport of functions with the names of its entries; `address` is link_address, and tm_no_address where peers need
- * none; `command` is daemon_command, and NULL without a daemon. */
+/* A tm_transport whose functions have the names of its entries (probe, node_open, ...). `address` is the entry
+ * link_address, tm_no_address if peers need none; `command` is the entry daemon_command, NULL without a daemon. */
 #define TM_TRANSPORT(described, address, command)                                                                      \
     {                                                                                                                  \
         TM_FIELD(abi_version) TM_ABI_VERSION, TM_FIELD(struct_size) sizeof(tm_transport),                              \
@@ -76,7 +76,7 @@ __attribute__((format(printf, 3, 4))) static inline int32_t tm_fail(tm_error *er
     return status;
 }
 
-/* The same of a system call: `WHAT failed: ` and what errno says; TM_CLOSED if the peer has gone, else TM_FAILED. */
+/* Writes `WHAT failed: ` and the text of errno. Returns TM_CLOSED if the peer has gone, else TM_FAILED. */
 static inline int32_t tm_fail_errno(tm_error *error, const char *what)
 {
     const bool is_closed = errno == EPIPE || errno == ECONNRESET;
@@ -88,7 +88,7 @@ static inline bool tm_is(tm_str text, const char *word)
     return text.length == strlen(word) && memcmp(text.data, word, text.length) == 0;
 }
 
-/* Copies a text and ends it with a NUL; false, and nothing is copied, if `capacity` bytes do not hold both. */
+/* Copies a text and appends a NUL; false, with nothing copied, if both do not fit in `capacity` bytes. */
 static inline bool tm_copy(tm_str text, char *buffer, size_t capacity)
 {
     if (text.length >= capacity) {
@@ -99,15 +99,15 @@ static inline bool tm_copy(tm_str text, char *buffer, size_t capacity)
     return true;
 }
 
-/* Whether peers are on other hosts. */
+/* True if peers are on other hosts. */
 static inline bool tm_is_between_hosts(const tm_node_options *options)
 {
     const size_t end = offsetof(tm_node_options, local_address) + sizeof(tm_str);
     return options->struct_size >= end && options->local_address.length > 0;
 }
 
-/* Numeric address that all which listens is bound to: of the interface asked for, or the loopback. False if the buffer is too
- * small. A host that is older than local_address gives none. */
+/* Numeric address for listening sockets: local_address, or the loopback if it is empty. False if the buffer is too
+ * small. Versions of Tripmeter older than local_address never set it. */
 static inline bool tm_address(const tm_node_options *options, char *buffer, size_t capacity)
 {
     if (tm_is_between_hosts(options)) {
@@ -117,7 +117,7 @@ static inline bool tm_address(const tm_node_options *options, char *buffer, size
     return tm_copy(loopback, buffer, capacity);
 }
 
-/* The variant of that name; NULL if the list has none. */
+/* The variant with this name; NULL if there is none. */
 static inline const tm_variant *tm_find_variant(const tm_variant *variants, size_t count, tm_str name)
 {
     for (size_t i = 0; i < count; ++i) {
@@ -139,7 +139,7 @@ static inline const tm_str *tm_setting_of(const tm_node_options *options, const 
     return NULL;
 }
 
-/* Reads a decimal number from `least` to `most`; false if the text is none. */
+/* Reads a decimal number; false if the text is not a number from `least` to `most`. */
 static inline bool tm_parse_number(tm_str text, uint64_t least, uint64_t most, uint64_t *number)
 {
     uint64_t found = 0;
@@ -159,8 +159,8 @@ static inline bool tm_parse_number(tm_str text, uint64_t least, uint64_t most, u
     return true;
 }
 
-/* Reads a setting that is a number into `value`, which keeps what it has if the setting is not given. TM_INVALID if the
- * setting is not understood. */
+/* Reads a numeric setting into `value`, which stays unchanged if the setting is not given. TM_INVALID if it is not a
+ * number from `least` to `most`. */
 static inline int32_t tm_read_number(const tm_node_options *options, const char *name, uint32_t least, uint32_t most,
                                      uint32_t *value, tm_error *error)
 {
@@ -173,7 +173,7 @@ static inline int32_t tm_read_number(const tm_node_options *options, const char 
     return TM_OK;
 }
 
-/* The same of a setting that is one of two words: true for `yes`. */
+/* Reads a setting with two allowed texts: true for `yes`; `value` stays unchanged if the setting is not given. */
 static inline int32_t tm_read_choice(const tm_node_options *options, const char *name, const char *yes, const char *no,
                                      bool *value, tm_error *error)
 {
@@ -186,7 +186,7 @@ static inline int32_t tm_read_choice(const tm_node_options *options, const char 
                                       : tm_fail(error, TM_INVALID, "setting %s is neither %s nor %s", name, yes, no);
 }
 
-/* The entry link_address of a system whose peers find each other without the host. */
+/* Entry link_address for a system whose peers find each other without the host. */
 static inline int32_t tm_no_address(tm_link *link, uint8_t *buffer, size_t capacity, size_t *length, tm_error *error)
 {
     (void)link, (void)buffer, (void)capacity, (void)error;
@@ -194,7 +194,7 @@ static inline int32_t tm_no_address(tm_link *link, uint8_t *buffer, size_t capac
     return TM_OK;
 }
 
-/* Hands an address out, as the entry link_address has to. */
+/* Writes the results of the entry link_address; TM_LIMIT if `capacity` is too small. */
 static inline int32_t tm_give_address(const void *address, size_t bytes, uint8_t *buffer, size_t capacity, size_t *length,
                                       tm_error *error)
 {
@@ -206,15 +206,15 @@ static inline int32_t tm_give_address(const void *address, size_t bytes, uint8_t
     return TM_OK;
 }
 
-/* The text that a peer gave as its address. */
+/* Address of a peer, as text. */
 static inline tm_str tm_peer_text(const tm_bytes *peer)
 {
     const tm_str text = {(const char *)peer->data, peer->length};
     return text;
 }
 
-/* Writes `name` and the version of the shared library that `symbol` is in, from its file name (`….so.2.0.3`). Where that
- * does not tell, `otherwise` stands for the version. */
+/* Writes `name` and the version of the shared library that contains `symbol`, from its file name (`….so.2.0.3`).
+ * `otherwise` replaces the version if the file name has none. */
 static inline void tm_library_version(const void *symbol, const char *name, const char *otherwise, char *buffer,
                                       size_t capacity)
 {
@@ -227,7 +227,7 @@ static inline void tm_library_version(const void *symbol, const char *name, cons
     snprintf(buffer, capacity, "%s %s", name, suffix != NULL ? suffix + strlen(".so.") : otherwise);
 }
 
-/* Monotonic time for deadlines; a transport stamps nothing. */
+/* Monotonic time, for deadlines only: the host stamps the messages. */
 static inline uint64_t tm_now_ns(void)
 {
     struct timespec now;
@@ -235,7 +235,7 @@ static inline uint64_t tm_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A time-out as it is waited for: an hour at most. */
+/* The time-out, cut to an hour. */
 static inline uint64_t tm_wait_ns(uint64_t timeout_ns)
 {
     return timeout_ns < TM_LONGEST_WAIT_NS ? timeout_ns : TM_LONGEST_WAIT_NS;

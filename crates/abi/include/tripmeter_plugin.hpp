@@ -1,5 +1,5 @@
-// tripmeter_plugin.hpp: what transports in C++17 need beside tripmeter_plugin.h: failures as exceptions that do not leave the
-// library, settings, and the description.
+// tripmeter_plugin.hpp: helpers for transports in C++17, beside tripmeter_plugin.h: failures as exceptions that do not
+// leave the library, settings, and the description.
 #ifndef TRIPMETER_PLUGIN_HPP
 #define TRIPMETER_PLUGIN_HPP
 
@@ -11,7 +11,7 @@
 
 namespace tripmeter {
 
-// A status of the boundary with its one line for people.
+// Exception with a TM_* status and one line of error text.
 class Failure : public std::runtime_error
 {
   public:
@@ -24,8 +24,8 @@ class Failure : public std::runtime_error
     const int32_t status;
 };
 
-// Runs `body`, which returns a status. What it throws becomes an error: a Failure that of its status and text, anything else
-// TM_FAILED with `what` before the text.
+// Runs `body` and returns its status. Exceptions become errors: a Failure keeps its status and text, any other becomes
+// TM_FAILED, with `what` before its text.
 template <typename Body>
 int32_t guarded(tm_error* error, const char* what, Body&& body) noexcept
 {
@@ -52,7 +52,7 @@ inline std::string text(const tm_str& string)
     return {string.data, string.length};
 }
 
-// The address that all that listens is bound to: of the interface asked for, or the loopback. Throws Failure if it is too long.
+// Numeric address for listening sockets: local_address, or the loopback. Throws Failure if it is too long.
 inline std::string address(const tm_node_options& options)
 {
     char found[64];
@@ -62,13 +62,13 @@ inline std::string address(const tm_node_options& options)
     return found;
 }
 
-// Folder of what all ends of a run have, on other hosts too.
+// Folder TM_AGREED: files of the leader for all processes of a run, also on other hosts.
 inline std::string agreed_folder(const tm_node_options& options)
 {
     return text(options.scratch_dir) + "/" TM_AGREED;
 }
 
-// The value of a setting. Throws Failure if it is not given: the host fills defaults in.
+// The value of a setting. Throws Failure if it is missing; normally the host fills in the default.
 inline std::string setting(const tm_node_options& options, const char* name)
 {
     const tm_str* const found = tm_setting_of(&options, name);
@@ -83,7 +83,7 @@ inline std::string setting(const tm_node_options& options, const char* name)
     throw Failure(TM_INVALID, std::string("setting ") + name + "=" + value + " is not understood; it is " + wanted);
 }
 
-// Whether a setting is `yes`. Throws Failure (TM_INVALID) if it is neither that nor `no`.
+// True if a setting is `yes`. Throws Failure (TM_INVALID) if it is neither `yes` nor `no`.
 inline bool choice(const tm_node_options& options, const char* name, const char* no, const char* yes)
 {
     const auto value = setting(options, name);
@@ -93,7 +93,7 @@ inline bool choice(const tm_node_options& options, const char* name, const char*
     return value == yes;
 }
 
-// The number that the value of a setting is. Throws Failure (TM_INVALID) if it is none from `least` to `most`.
+// Parses the value of a setting. Throws Failure (TM_INVALID) if it is not a number from `least` to `most`.
 inline uint32_t number(const char* name, const std::string& value, uint32_t least, uint32_t most)
 {
     uint64_t found = 0;
@@ -108,7 +108,7 @@ inline uint32_t number(const tm_node_options& options, const char* name, uint32_
     return number(name, setting(options, name), least, most);
 }
 
-// What a transport says of itself; `system_version`, the lists and the literals live as long as the library.
+// Description of a transport; `system_version`, the lists and the literals must live as long as the library.
 template <size_t Variants, size_t Settings>
 tm_description describe(tm_str system, tm_str summary, tm_str version, tm_str system_version,
                         const tm_variant (&variants)[Variants], const tm_setting (&settings)[Settings], tm_str daemon = {})

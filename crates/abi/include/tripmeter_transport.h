@@ -13,16 +13,16 @@
  *     probe -> node_open -> link_open (1 to N) -> link_address -> link_connect
  *           -> { loan, publish | discard, take, release }* -> link_close -> node_close
  *
- * Between link_address and link_connect the host carries the address of every link to its peers, by a channel of its own.
+ * Between link_address and link_connect the host sends the address of every link to its peers, over its own connection.
  *
  * Threads: one thread opens a node, opens and connects its links, and closes both, links first. In between, loan, publish,
  * discard, take and release of a link are called by one thread at a time, which may be another one; different links may be
  * used by different threads at once. When a link is closed, no thread is in any of its functions.
  *
- * Callbacks: a thread of the system calls `on_message`. Inside it the host may call loan, publish and discard, on the link
- * that delivers and on any other link of the same node. The message stays valid until on_message returns, whatever is
- * published meanwhile. The host's own thread may publish on the same link; on_message then waits until that call has
- * returned. So publish must not wait for the thread that delivers: where only that thread can make room, it returns TM_AGAIN,
+ * Callbacks: a thread of the system calls `on_message`. Inside it the host may call loan, publish and discard, on the
+ * link that delivers and on any other link of the same node. The message stays valid until on_message returns, whatever
+ * is published meanwhile. The host's own thread may publish on the same link; on_message then waits until that call has
+ * returned. So publish must not wait for the delivering thread: if only that thread can make room, it returns TM_AGAIN,
  * inside on_message at once. link_close returns when on_message is not running and will not be called again.
  *
  * Errors: a function that returns int32_t returns a TM_* status. On a negative status it has written one line to
@@ -33,8 +33,9 @@
  * Inside the measured window (loan, publish, take, release) a transport adds no allocation, lock, log or system call of
  * its own to what the system does by itself.
  *
- * Versions: tables and option blocks only ever grow at their end. `struct_size` says how much of a block its writer knew.
- * The host refuses a table whose `abi_version` is not its own; entries behind the end of a shorter table count as NULL.
+ * Versions: tables and option blocks only ever grow at their end. `struct_size` is the size of a block as its writer
+ * was compiled. The host refuses a table whose `abi_version` is not its own; entries beyond the end of a shorter table
+ * count as NULL.
  *
  * C11 and C++11 clean. All strings are UTF-8, pointer and length, not NUL-terminated unless said otherwise.
  */
@@ -52,7 +53,7 @@ extern "C" {
 
 /* Status of a call. Errors are negative. */
 #define TM_OK 0
-#define TM_AGAIN 1        /* nothing there yet, or would block; no error text is written */
+#define TM_AGAIN 1        /* no message yet, or would block; no error text is written */
 #define TM_CLOSED -1      /* the peer has gone */
 #define TM_UNAVAILABLE -2 /* a library, device or kernel facility is missing */
 #define TM_NO_DAEMON -3   /* the system's daemon or broker is not running */
@@ -60,26 +61,26 @@ extern "C" {
 #define TM_INVALID -5     /* a setting or an argument is not understood */
 #define TM_FAILED -6      /* anything else */
 
-/* Folder in scratch_dir for what the leader decides for all: addresses, credentials. Files only; names of letters, digits,
- * `.`, `_` and `-`. */
+/* Folder in scratch_dir for files that the leader writes for all processes, e.g. addresses and credentials. No
+ * subfolders; file names consist of letters, digits, `.`, `_` and `-`. */
 #define TM_AGREED "agreed"
 
 /* Role of a process. */
 #define TM_LEADER 1u   /* drives and records; publisher or client */
 #define TM_FOLLOWER 2u /* answers; subscriber or server */
 
-/* Patterns (bits). What travels over a link:
+/* Patterns (bits). Messages over a link:
  *   ping        both ways, one message at a time over each link, each answered by the follower with a message of the same
  *               size; one link per client
  *   publish     leader to follower only, at a fixed rate, one link per topic; with several publishers (TM_PUBLISHERS) the
- *               leader has one link per publisher, all of the same topic, and the follower one link that takes from all
+ *               leader has one link per publisher, all on one topic, and the follower one link that receives from all
  *   call        both ways; the follower's loan names the request it answers (`in_reply_to`), one link per client
  *   throughput  leader to follower only, as fast as it will go, with links as under publish
  *   log         publish only; there is no follower. Every publish logs its message, a printable text without line breaks,
- *               as one line that ends with the text and a line break; before it may stand what the system puts there.
- *               Lines go to the file `log` in scratch_dir: with TM_PATH_FILE the leader makes it, with TM_PATH_PIPE it is
- *               a FIFO that the host has made and reads. link_connect gets no peer; link_close writes out what is kept
- *               and closes the file. For each payload a node is opened anew. */
+ *               as one line that ends with the text and a line break; the system may put a prefix before the text.
+ *               Lines go to the file `log` in scratch_dir: with TM_PATH_FILE the leader creates it; with TM_PATH_PIPE
+ *               it is a FIFO that the host has created and reads. link_connect gets no peer; link_close flushes
+ *               and closes the file. The host opens a new node for each payload. */
 #define TM_PING (1u << 0)
 #define TM_PUBLISH (1u << 1)
 #define TM_CALL (1u << 2)
@@ -98,32 +99,33 @@ extern "C" {
 /* Flags of a variant. */
 #define TM_ZERO_COPY (1u << 0)    /* a loan is shared with the receiver: both see the same memory */
 #define TM_LOSSY (1u << 1)        /* a message may be lost without an error */
-#define TM_REMOTE (1u << 2)       /* can cross hosts: what a node listens at is bound to local_address, if there is one, and the
-                                   * addresses of its links name it */
+#define TM_REMOTE (1u << 2)       /* can cross hosts: listening sockets are bound to local_address if it is set, and
+                                   * the addresses of the node's links contain it */
 #define TM_SECURE (1u << 3)       /* can authenticate or encrypt */
 #define TM_SAME_PROCESS (1u << 4) /* leader and follower must be two threads of one process */
 #define TM_OWN_THREADS (1u << 5)  /* delivery depends on threads of the system, which must not be pinned with ours */
-#define TM_FAN_OUT (1u << 6)      /* one link reaches more than one follower: what the leader publishes goes to all of them,
-                                   * and it takes the messages of all. link_connect ends when all are there */
+#define TM_FAN_OUT (1u << 6)      /* one link reaches several followers: a message of the leader goes to all, and it
+                                   * receives from all. link_connect returns when all are connected */
 #define TM_INTERRUPT (1u << 7)    /* under block, calls have no time-out of their own: the host interrupts an overdue one
-                                   * with SIGUSR2 in the calling thread; EINTR is then reported as TM_AGAIN. Nobody else
-                                   * gets signals from the host */
+                                   * with SIGUSR2 in the calling thread; EINTR is then reported as TM_AGAIN. No other
+                                   * thread gets signals from the host */
 #define TM_PUBLISHERS (1u << 8)   /* under publish and throughput, several links of the leader may publish on one topic,
-                                   * which one link of the follower takes from: see publisher_count */
-#define TM_BROKER (1u << 9)       /* with path tcp: messages go through a third process, with which both sides are connected
-                                   * at the same address; the host looks who it is */
+                                   * and one link of the follower receives from all: see publisher_count */
+#define TM_BROKER (1u << 9)       /* with TM_PATH_TCP: messages go through a third process, to which both sides
+                                   * connect at one address; the host finds out which process it is */
 
-/* Unauthorized peers (bits): who must not be let in, as `tm_limits.unauthorized_peers` declares. After the true pair has
- * connected, and while both of its ends are up, the host starts one more process for each of the first two bits: it gets the same
- * options, with `tm_node_options.unauthorized_peer` set, and the link address of the true peer that it comes to. The
- * proof of the path holds only if its node_open or link_connect fails with TM_FAILED or TM_CLOSED, of its own accord or after the
- * time-out, which is at least 2 s and three times what the true pair needed. With any other status, or if that process
- * crashes or hangs, nothing is proven. The true pair must not be disturbed; it gets no call meanwhile. */
+/* Unauthorized peers (bits) that a secured transport must refuse; `tm_limits.unauthorized_peers` declares them. While
+ * the true pair is connected, the host starts one more process for each of the first two bits. It gets the same
+ * options, with `tm_node_options.unauthorized_peer` set, and the link address of the true peer that it contacts. The
+ * path proof holds only if its node_open or link_connect fails with TM_FAILED or TM_CLOSED, by itself or after the
+ * time-out. That time-out is at least 2 s, and at least three times as long as the true pair took. With any other
+ * status, or if that process crashes or hangs, nothing is proven. The attempt must not disturb the true pair, which
+ * gets no calls. */
 #define TM_UNAUTHORIZED_PLAIN 1u   /* a peer without security */
 #define TM_UNAUTHORIZED_FOREIGN 2u /* a peer whose credentials another authority issued */
-#define TM_UNAUTHORIZED_LEADS 4u   /* it plays the leader, towards the true follower; else the follower */
+#define TM_UNAUTHORIZED_LEADS 4u   /* the unauthorized peer acts as the leader; without this bit, as the follower */
 
-/* What the payload travels through: the claim that the host checks against the operating system. */
+/* Path of the payload: a claim that the host checks against the operating system. */
 #define TM_PATH_OTHER 0u
 #define TM_PATH_MEMORY 1u /* memory of one process (TM_SAME_PROCESS) */
 #define TM_PATH_SHARED_MEMORY 2u
@@ -136,12 +138,12 @@ extern "C" {
 #define TM_PATH_UDP 9u
 #define TM_PATH_FILE 10u
 
-/* What the value of a setting names outside the process. A setting that names a file or a host is not taken from a results
- * folder, which somebody else may have made: the user has to give it again. With 0, as of a transport that is older than
- * these, or with any other number, that holds for every value but the default. */
+/* Kind of object outside the process that the value of a setting names. A setting that names a file or a host is not
+ * taken from a results folder, which may come from somebody else: the user must give it again. The same holds for 0
+ * (transports older than these constants) and unknown numbers, unless the value is the default. */
 #define TM_NAMES_NOTHING 1u
 #define TM_NAMES_FILE 2u /* a file or folder that is read or written */
-#define TM_NAMES_HOST 3u /* whom the system meets: an address, a port, a domain */
+#define TM_NAMES_HOST 3u /* a network peer: an address, a port, a domain */
 
 typedef struct tm_str {
     const char *data;
@@ -160,7 +162,7 @@ typedef struct tm_error {
     char text[512];
 } tm_error;
 
-/* One way of a system. */
+/* Variant of a system: `datagram` in `uds/datagram`. */
 typedef struct tm_variant {
     tm_str name;    /* [a-z0-9-]+ */
     tm_str summary; /* one line */
@@ -175,14 +177,14 @@ typedef struct tm_variant {
 typedef struct tm_setting {
     tm_str name;          /* [a-z0-9_]+ */
     tm_str default_value;
-    tm_str values;        /* for people: "on | off", "bytes, 64 to 212960" */
+    tm_str values;        /* allowed values, as text: "on | off", "bytes, 64 to 212960" */
     tm_str summary;
-    uint64_t names; /* TM_NAMES_*. It was reserved before: an older transport leaves it 0 */
+    uint64_t names; /* TM_NAMES_*; 0 from older transports, for which it was reserved */
     uint64_t reserved[3];
 } tm_setting;
 
-/* What a transport is. Valid as long as the library is loaded; needs no daemon and no device. Each text has at most 4096
- * bytes, each list at most 256 entries, and no two variants and no two settings have one name. */
+/* Description of a transport. Valid as long as the library is loaded; needs no daemon and no device. Each text has at
+ * most 4096 bytes, each list at most 256 entries. Names of variants are unique, and so are names of settings. */
 typedef struct tm_description {
     uint32_t struct_size;
     uint32_t reserved;
@@ -217,31 +219,31 @@ typedef struct tm_node_options {
      * (shared memory, queue, topic, domain) begins with it, so that the host can remove what a killed process left. `probe`
      * and `daemon_command` may be called with an empty one. */
     tm_str run_id;
-    /* For sockets, FIFOs and generated files; removed by the host. Followers on other hosts have one of their own; the files
-     * in its folder TM_AGREED when the leader's node_open returns are there before their node_open, 1 MiB at most. */
+    /* Folder for sockets, FIFOs and generated files; removed by the host. Followers on other hosts have their own;
+     * between the leader's node_open and theirs, its folder TM_AGREED (1 MiB at most) is copied to them. */
     tm_str scratch_dir;
     uint64_t max_payload_bytes; /* the largest message that will be loaned */
     uint32_t link_count;
     uint32_t follower_count;
     uint32_t follower_index; /* 0-based; 0 for the leader */
-    /* 0, or TM_UNAUTHORIZED_PLAIN or TM_UNAUTHORIZED_FOREIGN: this node behaves as that peer, against the domain, topic and
-     * addresses that a true one would use. It must change nothing in scratch_dir that the true pair uses. */
+    /* 0, or TM_UNAUTHORIZED_PLAIN or TM_UNAUTHORIZED_FOREIGN: this node acts as that peer, with the domain, topic and
+     * addresses of a true node. It must not change files in scratch_dir that the true pair uses. */
     uint32_t unauthorized_peer;
-    /* Links of the leader that publish on one topic, all of which the follower's only link takes from; 1 but under publish
-     * and throughput with TM_PUBLISHERS. Above 1, link_count is as much at the leader and 1 at the follower, whose link_connect gets the
-     * address of each of the leader's links, by their index; each of the leader's links gets that of the follower's. The
-     * host connects the leader's links one after the other while the follower is in its one call, and then publishes from
-     * a thread for each. Never mix messages of two publishers. Appended after the first release
-     * of this header: a transport that does not know it does not set TM_PUBLISHERS. */
+    /* Number of the leader's links that publish on one topic; the follower's only link receives from all. Above 1 only
+     * under publish and throughput with TM_PUBLISHERS; then link_count is the same number at the leader and 1 at the
+     * follower. The follower's link_connect gets the addresses of the leader's links, by index; each of the leader's
+     * links gets the follower's address. The host connects the leader's links one after the other while the follower is
+     * in its one call, and then publishes from one thread per link. Never mix messages of two publishers. Appended
+     * after the first release of this header: a transport that does not know this field does not set TM_PUBLISHERS. */
     uint32_t publisher_count;
     uint32_t reserved;
-    /* Numeric IPv4 or IPv6 address of the interface that peers on another host reach: all that listens is bound to it, and
-     * to nothing else. Empty if all peers are on this host: then to the loopback. Only given to a variant with TM_REMOTE.
-     * Appended after publisher_count: a transport that does not know it does not set TM_REMOTE. */
+    /* Numeric IPv4 or IPv6 address of the interface that peers on other hosts reach: bind listening sockets to it and
+     * to nothing else. Empty if all peers are on this host: bind to the loopback. Only set for a variant with
+     * TM_REMOTE. Appended after publisher_count: a transport that does not know this field does not set TM_REMOTE. */
     tm_str local_address;
 } tm_node_options;
 
-/* What a variant can carry here and now with the settings given; both counts of bytes are at most 2^53. */
+/* Limits of a variant on this machine with these settings; both byte counts are at most 2^53. */
 typedef struct tm_limits {
     uint32_t struct_size;
     uint32_t unauthorized_peers;         /* TM_UNAUTHORIZED_* of a secured transport; 0: not secured with these settings */
@@ -249,21 +251,21 @@ typedef struct tm_limits {
     uint64_t packet_bytes;      /* most bytes per system send; a larger message is split. 0: never split */
 } tm_limits;
 
-/* A message being written. `data` is not NULL and is aligned to 8 bytes at least; `length` is what was asked for. The host
- * fails the run otherwise, and writes nothing. */
+/* A message being written. `data` is not NULL and is aligned to 8 bytes at least; `length` is the requested length.
+ * Otherwise the host fails the run and writes nothing. */
 typedef struct tm_loan {
     uint8_t *data;
     size_t length;
-    void *token; /* the transport's */
+    void *token; /* for the transport's own use */
 } tm_loan;
 
-/* A message received by reference; valid until release, in a callback until its return. `data` is where the system has put
- * it, at any address, since the host reads it as bytes; it is never NULL, not even if `length` is 0. The host fails the run
- * otherwise, and reads nothing. */
+/* A message received by reference; valid until release, in a callback until its return. `data` may have any alignment,
+ * since the host reads bytes; it is never NULL, not even if `length` is 0. Otherwise the host fails the run and reads
+ * nothing. */
 typedef struct tm_message {
     const uint8_t *data;
     size_t length;
-    void *token; /* the transport's */
+    void *token; /* for the transport's own use */
 } tm_message;
 
 typedef struct tm_node tm_node;
@@ -275,7 +277,7 @@ typedef void (*tm_on_message)(void *context, const tm_message *message);
 
 typedef struct tm_link_options {
     uint32_t struct_size;
-    uint32_t index; /* 0-based number of the topic, client or publisher */
+    uint32_t index; /* 0-based index of the topic, client or publisher */
     tm_on_message on_message; /* with wait callback; else NULL */
     void *context;
 } tm_link_options;
@@ -293,25 +295,25 @@ typedef struct tm_transport {
     uint32_t struct_size; /* sizeof(tm_transport) as compiled */
     const tm_description *description;
 
-    /* Can this variant with these settings run here? Starts nothing and blocks for less than a second. `limits` is
-     * filled on TM_OK and on TM_NO_DAEMON. TM_UNAVAILABLE, TM_NO_DAEMON, TM_LIMIT, TM_INVALID otherwise. */
+    /* Checks that this variant with these settings can run here. Starts nothing and blocks for less than a second.
+     * `limits` is filled on TM_OK and on TM_NO_DAEMON. Other errors: TM_UNAVAILABLE, TM_LIMIT, TM_INVALID. */
     int32_t (*probe)(const tm_node_options *options, tm_limits *limits, tm_error *error);
 
-    /* NULL without a daemon. Writes configuration files below scratch_dir, if needed, and the command line. `run_id` is empty
-     * if the daemon is started now, which is of no single run; else the host only asks whether it could be. */
+    /* NULL without a daemon. Writes the command line, and configuration files below scratch_dir if needed. `run_id` is
+     * empty if the host starts the daemon now, for more than one run; otherwise the host only checks that it could. */
     int32_t (*daemon_command)(const tm_node_options *options, tm_daemon_command *command, tm_error *error);
 
-    /* Joins the system. May block until its own time-out, of 30 s at most. */
+    /* Joins the system. May block until its own time-out, at most 30 s. */
     int32_t (*node_open)(const tm_node_options *options, tm_node **node, tm_error *error);
-    /* Leaves it and frees everything. All links are closed before. */
+    /* Leaves the system and frees everything; all links are already closed. */
     void (*node_close)(tm_node *node);
 
     int32_t (*link_open)(tm_node *node, const tm_link_options *options, tm_link **link, tm_error *error);
     /* The address that a peer needs, if any: opaque, at most `capacity` bytes, 0 allowed. */
     int32_t (*link_address)(tm_link *link, uint8_t *buffer, size_t capacity, size_t *length, tm_error *error);
-    /* Completes the connection, at the latest after the time-out (TM_FAILED). A follower gets one peer, the leader's
-     * link of the same index, or with several publishers one for each; the leader gets one per follower. Both sides are in
-     * this call at the same time. */
+    /* Completes the connection; TM_FAILED after the time-out. A follower gets one peer, the leader's link of the same
+     * index, or with several publishers one for each; the leader gets one per follower. Both sides are in this call at
+     * the same time. */
     int32_t (*link_connect)(tm_link *link, const tm_bytes *peers, size_t peer_count, uint64_t timeout_ns,
                             tm_error *error);
     void (*link_close)(tm_link *link);
@@ -319,8 +321,8 @@ typedef struct tm_transport {
     /* A buffer for one message of exactly `length` bytes, contents undefined. `in_reply_to` is NULL except under call at
      * the follower. At most one loan per link is open at a time. */
     int32_t (*loan)(tm_link *link, size_t length, const tm_message *in_reply_to, tm_loan *loan, tm_error *error);
-    /* Sends a loan and takes it back, whatever the status. TM_AGAIN: nothing was sent within the time-out; a message
-     * that could be sent in part only is TM_FAILED, and the link is then of no more use. */
+    /* Sends a loan and takes it back, whatever the status. TM_AGAIN: nothing was sent within the time-out. A message
+     * that was sent only in part is TM_FAILED, and the link is then unusable. */
     int32_t (*publish)(tm_link *link, tm_loan *loan, uint64_t timeout_ns, tm_error *error);
     /* Takes a loan back unsent. */
     void (*discard)(tm_link *link, tm_loan *loan);

@@ -1,11 +1,11 @@
-//! Blocks in which a message is written before a library gets it without a copy.
+//! Heap blocks for messages that a library takes over without a copy.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::{Error, Loan, Result, Status};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Heap blocks, each reused once the library has released it; as many as messages in flight.
+/// Pool of heap blocks, each reused once the library has released it; grows to the number of messages in flight.
 pub struct Blocks {
     blocks: Vec<Arc<HeapBlock>>,
     block_bytes: usize,
@@ -14,7 +14,7 @@ pub struct Blocks {
 
 struct HeapBlock(Vec<u64>);
 
-/// Start of a block with the bytes of a message, which its owner may keep as long as it likes.
+/// Message at the start of a block; its owner may keep it as long as it likes.
 pub struct Lent {
     block: Arc<HeapBlock>,
     length: usize,
@@ -23,7 +23,7 @@ pub struct Lent {
 impl AsRef<[u8]> for Lent {
     #[inline]
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: a block is at least `length` bytes long, and any bytes are good ones.
+        // SAFETY: a block is at least `length` bytes long, and any bytes are valid.
         unsafe { std::slice::from_raw_parts(self.block.0.as_ptr().cast(), self.length) }
     }
 }
@@ -69,7 +69,7 @@ impl Blocks {
         Ok(Loan { data, length, token: null_mut() })
     }
 
-    /// Lent memory, to pass to the library.
+    /// Returns the lent memory, to pass to the library.
     ///
     /// # Errors
     /// If nothing is lent.

@@ -6,9 +6,9 @@ use std::ffi::c_void;
 /// Callback of the host for wait `callback`.
 #[derive(Clone, Copy)]
 pub struct Callback {
-    /// The function.
+    /// Function that receives each message.
     pub function: raw::tm_on_message,
-    /// Its first argument.
+    /// First argument of `function`.
     pub context: *mut c_void,
 }
 
@@ -18,7 +18,7 @@ unsafe impl Send for Callback {}
 unsafe impl Sync for Callback {}
 
 impl Callback {
-    /// Passes a message to the host; the transport keeps its ownership.
+    /// Passes a message to the host; the transport still owns it.
     pub fn call(&self, message: &Message) {
         // SAFETY: the host keeps function and context valid until the link is closed.
         unsafe { (self.function)(self.context, message) }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Declares an enum of words, each with one spelling for files, flags and display, and one number in the C interface. A
-/// word after `|` is that of older files, which are read.
+/// Declares an enum whose values have a name in files, flags and tables, and a code in the C interface. A name after
+/// `|` is accepted when older files are read.
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $code:expr => $word:literal $(| $old:literal)?,)+ }) => {
         $(#[$meta])*
@@ -15,25 +15,25 @@ macro_rules! words {
         pub enum $name { $($(#[$variant_meta])* #[serde(rename = $word $(, alias = $old)?)] $variant,)+ }
 
         impl $name {
-            /// All of them, in the order of the header.
+            /// All values, in the order of the header.
             pub const ALL: &'static [$name] = &[$($name::$variant,)+];
 
-            /// Word in files, flags and tables.
+            /// Name in files, flags and tables.
             pub fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $word,)+ }
             }
 
-            /// Number in the C interface.
+            /// Code in the C interface.
             pub const fn code(self) -> u32 {
                 match self { $($name::$variant => $code,)+ }
             }
 
-            /// Word for a number of the C interface.
+            /// Value with this code of the C interface.
             pub fn from_code(code: u32) -> Option<Self> {
                 Self::ALL.iter().copied().find(|word| word.code() == code)
             }
 
-            /// Words whose bits are set.
+            /// Values whose bits are set.
             pub fn from_bits(bits: u32) -> Vec<Self> {
                 Self::ALL.iter().copied().filter(|word| bits & word.code() != 0).collect()
             }
@@ -69,15 +69,15 @@ words! {
         Call = 1 << 2 => "call" | "rpc",
         /// One way, as fast as it goes.
         Throughput = 1 << 3 => "throughput",
-        /// Publish only.
+        /// Log lines to a file or FIFO; there is no follower.
         Log = 1 << 4 => "log",
     }
 }
 
 words! {
-    /// How a side waits.
+    /// Wait strategy of a side.
     Wait {
-        /// Busy: the measuring thread never sleeps.
+        /// The measuring thread polls and never sleeps.
         Poll = 1 << 0 => "poll",
         /// The measuring thread sleeps until a message comes.
         Block = 1 << 1 => "block",
@@ -115,7 +115,7 @@ words! {
 }
 
 words! {
-    /// Somebody who must not be let in by a secured transport.
+    /// Peer that a secured transport must refuse.
     UnauthorizedPeer {
         /// A peer without security.
         Plain = 1 => "plain",
@@ -125,13 +125,13 @@ words! {
 }
 
 words! {
-    /// Kind of thing outside the process that the value of a setting names.
+    /// Kind of object outside the process that the value of a setting names.
     Names {
         /// Nothing.
         Nothing = 1 => "nothing",
         /// A file or folder that is read or written.
         File = 2 => "file",
-        /// Whom the system meets: an address, a port, a domain.
+        /// A network peer: an address, a port, a domain.
         Host = 3 => "host",
     }
 }
@@ -141,7 +141,7 @@ words! {
 pub struct Variant {
     /// Name after the slash.
     pub name: String,
-    /// One-line description for people.
+    /// One-line description.
     pub summary: String,
     /// Claimed path of the payload, which the host checks.
     pub path: Path,
@@ -218,13 +218,13 @@ impl Variant {
 /// Setting, given as `?name=value` after a transport.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setting {
-    /// Name.
+    /// Name, before the `=`.
     pub name: String,
     /// Default value.
     pub default: String,
-    /// Allowed values, for people.
+    /// Allowed values, as text: `on | off`.
     pub values: String,
-    /// One-line description for people.
+    /// One-line description.
     pub summary: String,
     /// Object that its value names; `None` for transports older than this declaration.
     #[serde(default)]
@@ -232,7 +232,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Setting with its default, allowed values, and what they name.
+    /// Setting with its default, allowed values, and the kind of object that they name.
     pub fn new(name: &str, default: &str, values: &str, summary: &str, names: Names) -> Self {
         let [name, default, values, summary] = [name, default, values, summary].map(str::to_owned);
         Self { name, default, values, summary, names: Some(names) }
@@ -249,7 +249,7 @@ impl Setting {
 pub struct Description {
     /// Name before the slash.
     pub system: String,
-    /// One-line description for people.
+    /// One-line description.
     pub summary: String,
     /// Version of the transport itself.
     pub version: String,
@@ -257,7 +257,7 @@ pub struct Description {
     pub system_version: String,
     /// Variants, never empty; the first is the default.
     pub variants: Vec<Variant>,
-    /// Settings.
+    /// Settings; may be empty.
     pub settings: Vec<Setting>,
     /// Daemon that it needs, if any.
     pub daemon: Option<String>,
@@ -275,13 +275,13 @@ impl Description {
     }
 }
 
-/// Release of the running kernel, e.g. `Linux 6.1.0`: the system version of transports by the kernel itself.
+/// Release of the running kernel, e.g. `Linux 6.1.0`: the system version of transports that the kernel implements.
 pub fn kernel_version() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("Linux {}", release.trim())
 }
 
-/// Version of a crate in a `Cargo.lock`, for the library that a plugin is built with.
+/// Version of the crate `name` in the text of a `Cargo.lock`, for the library that a plugin is built with.
 pub fn locked_version<'a>(lock: &'a str, name: &str) -> &'a str {
     lock.split_once(&format!("name = \"{name}\"\nversion = \""))
         .and_then(|(_, rest)| rest.split_once('"'))

@@ -52,8 +52,8 @@ impl Status {
 
 /// Error in one line: what failed, value against limit, and what to do.
 ///
-/// One pointer wide, so that a received message travels through `Result<Option<Message>>` in registers: with its fields
-/// inline, the two share their bytes, and copying them cost a quarter of a shared-memory trip.
+/// One pointer wide, so that a received message travels through `Result<Option<Message>>` in registers: with inline
+/// fields, copying them cost a quarter of a shared-memory trip.
 #[derive(Clone, Debug)]
 pub struct Error(Box<Cause>);
 
@@ -62,7 +62,7 @@ pub struct Error(Box<Cause>);
 pub struct Cause {
     /// Class of the failure.
     pub status: Status,
-    /// One line for people.
+    /// Error text in one line.
     pub message: String,
 }
 

@@ -40,7 +40,7 @@ impl Export {
     }
 }
 
-/// Builds the table of a system; called once per process, and leaked.
+/// Builds the table of a system, which is never freed; called once per process.
 pub fn table<S: System + Default>() -> Export {
     let description = leak_description(S::default().description());
     Export(Box::leak(Box::new(tm_transport {
@@ -157,16 +157,16 @@ unsafe fn read_str(text: tm_str) -> Result<String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| Error::new(Status::Invalid, "a string is not UTF-8"))
 }
 
-/// True if the block of the host has the number of publishers.
+/// True if the host's option block has the field `publisher_count`.
 fn knows_publishers(raw: &tm_node_options) -> bool {
     let end = std::mem::offset_of!(tm_node_options, publisher_count) + size_of::<u32>();
     raw.struct_size as usize >= end
 }
 
-/// Requested interface address, if the block of the host has the field and sets it.
+/// Requested interface address, if the host's option block has this field and sets it.
 ///
 /// # Safety
-/// As of [`read_options`].
+/// As for [`read_options`].
 unsafe fn local_address(raw: &tm_node_options) -> Result<Option<IpAddr>> {
     let end = std::mem::offset_of!(tm_node_options, local_address) + size_of::<tm_str>();
     if (raw.struct_size as usize) < end {

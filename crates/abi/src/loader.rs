@@ -20,16 +20,16 @@ use std::path::{Path as FilePath, PathBuf};
 use std::ptr;
 use std::sync::Arc;
 
-/// Error of loading a transport.
+/// Error while loading a transport.
 #[derive(Debug)]
 pub enum LoadError {
-    /// The dynamic linker refused it; names a missing library, if that is the reason.
+    /// The dynamic linker refused the file; the text names a missing library, if that is the reason.
     Open(PathBuf, String),
-    /// It exports no `tripmeter_transport`.
+    /// The file exports no `tripmeter_transport`.
     NoEntry(PathBuf),
-    /// It was built against another version of the header.
+    /// The transport was built against this other version of the header.
     AbiVersion(PathBuf, u32),
-    /// Its table or description breaks the contract.
+    /// The table or description breaks the contract, for this reason.
     Broken(PathBuf, String),
 }
 
@@ -76,7 +76,7 @@ struct Functions {
 }
 
 impl Functions {
-    /// Fails with the name of an entry that is NULL or beyond the end of the table.
+    /// Entries of a table; the error names an entry that is NULL or beyond the end.
     fn from_table(table: &tm_transport) -> std::result::Result<Self, String> {
         macro_rules! entry {
             ($name:ident) => {
@@ -101,10 +101,10 @@ impl Functions {
     }
 }
 
-/// Size of the shortest table, up to the last entry that every transport has. Later entries of the header do not change
-/// it.
+/// Size of the shortest valid table: up to the last entry that every transport must have. Entries that are appended to
+/// the header do not change it.
 const SHORTEST_TABLE: usize = offset_of!(tm_transport, release) + size_of::<usize>();
-/// Most bytes of a message or packet: a results file stores them exactly.
+/// Largest message or packet, in bytes: results files store larger numbers inexactly.
 const MOST_BYTES: u64 = 1 << 53;
 /// All bits of `unauthorized_peers`.
 const ALL_UNAUTHORIZED: u32 = UnauthorizedPeer::Plain.code() | UnauthorizedPeer::Foreign.code() | TM_UNAUTHORIZED_LEADS;
@@ -115,7 +115,7 @@ pub struct Plugin {
     functions: Functions,
     description: Description,
     file: PathBuf,
-    // Dropped last: functions and description point into it.
+    // Dropped last: the functions are part of it.
     library: Arc<Library>,
 }
 
@@ -143,7 +143,7 @@ impl Plugin {
     /// Checks the table of a library.
     ///
     /// # Errors
-    /// If it is of another interface version, or breaks the contract.
+    /// If it has another interface version, or breaks the contract.
     ///
     /// # Safety
     /// The table is NULL or valid as long as the library, with all that it points to, as the header says.
@@ -156,7 +156,7 @@ impl Plugin {
         if table.is_null() {
             return Err(LoadError::Broken(file, "'tripmeter_transport' returned NULL".to_owned()));
         }
-        // SAFETY: the first two fields have the same place in every version of the table, which is there.
+        // SAFETY: the table is not NULL, and its first two fields have the same place in every version.
         let (version, size) = unsafe { ((*table).abi_version, (*table).struct_size as usize) };
         if version != TM_ABI_VERSION {
             return Err(LoadError::AbiVersion(file, version));
@@ -165,7 +165,7 @@ impl Plugin {
             let why = format!("its table has {size} bytes, {SHORTEST_TABLE} at least are needed");
             return Err(LoadError::Broken(file, why));
         }
-        // SAFETY: the table is of our version, and as long as it says; all of its fields may be zero.
+        // SAFETY: the table has our version and `size` bytes; all of its fields may be zero.
         let table = unsafe { read_block(table, size) };
         let functions = Functions::from_table(&table).map_err(|why| LoadError::Broken(file.clone(), why))?;
         // SAFETY: the description is valid as long as the library, which is still loaded.
@@ -174,7 +174,7 @@ impl Plugin {
         Ok(Self { functions, description, file, library: Arc::new(library) })
     }
 
-    /// File that it was loaded from.
+    /// Shared library that this transport was loaded from.
     pub fn file(&self) -> &FilePath {
         &self.file
     }
@@ -474,7 +474,7 @@ impl Link for PluginLink {
         check("loan", status, &self.error)?;
         if loan.data.is_null() || loan.length != length || !loan.data.cast::<u64>().is_aligned() {
             let error = bad_loan(&loan, length);
-            // Discarded, or loans run out and their error hides this one.
+            // Without this, loans run out, and that error hides this one.
             if !loan.data.is_null() {
                 self.discard(loan);
             }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-/// Folder in a scratch folder for files from the leader for all.
+/// Subfolder of the scratch folder for files that the leader writes for all processes.
 pub const AGREED_FOLDER: &str = "agreed";
 
 /// Role of a process in a sub-experiment.
@@ -24,7 +24,7 @@ pub enum Role {
 pub struct NodeOptions {
     /// Role of this process.
     pub role: Role,
-    /// Pattern.
+    /// Pattern of the messages.
     pub pattern: Pattern,
     /// Wait strategy of this side.
     pub wait: Wait,
@@ -32,7 +32,7 @@ pub struct NodeOptions {
     pub variant: String,
     /// All settings of the description, defaults included.
     pub settings: BTreeMap<String, String>,
-    /// Unique on this host; prefix of every name created outside `scratch_dir`.
+    /// Id that is unique on this host; prefix of every name created outside `scratch_dir`.
     pub run_id: String,
     /// Folder for sockets, FIFOs and generated files; removed by the host.
     pub scratch_dir: PathBuf,
@@ -40,7 +40,7 @@ pub struct NodeOptions {
     pub max_payload_bytes: u64,
     /// Number of links that will be opened.
     pub link_count: u32,
-    /// Links of the leader that publish on one topic, from all of which the follower's only link receives; 1 unless the
+    /// Number of the leader's links that publish on one topic; the follower's only link receives from all. 1 unless the
     /// variant declares [`publishers`](crate::Variant::publishers).
     #[serde(default = "one")]
     pub publisher_count: u32,
@@ -66,7 +66,7 @@ impl NodeOptions {
         self.publisher_count > 1
     }
 
-    /// Index in the names of a link's topic: links that publish on one topic share it.
+    /// Index for the topic name of a link; links that publish on one topic share it.
     pub fn topic_of(&self, link: u32) -> u32 {
         if self.has_publishers() { 0 } else { link }
     }
@@ -81,8 +81,8 @@ impl NodeOptions {
         self.settings.get(name).map_or("", String::as_str)
     }
 
-    /// Folder in which the leader leaves files for followers, on other hosts too: copied, without subfolders, before
-    /// their nodes open.
+    /// Folder for files from the leader to the followers. Followers on other hosts get copies, without subfolders,
+    /// before their nodes open.
     pub fn agreed_folder(&self) -> PathBuf {
         self.scratch_dir.join(AGREED_FOLDER)
     }
@@ -125,8 +125,8 @@ impl NodeOptions {
 /// Options of a link.
 #[derive(Clone, Copy)]
 pub struct LinkOptions {
-    /// Number of the topic, client or publisher, from 0.
+    /// Index of the topic, client or publisher, from 0.
     pub index: u32,
-    /// Called for each message, with wait `callback`.
+    /// Function to call for each message; only with wait `callback`.
     pub callback: Option<Callback>,
 }

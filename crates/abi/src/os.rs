@@ -24,7 +24,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 /// Number of bytes transferred, or the `errno` of the system call.
 pub type Io = std::result::Result<usize, c_int>;
 
-/// Both directions of a connection, with one system call per call.
+/// Both directions of a connection; each call makes one system call.
 pub trait Port: Send {
     /// Sends bytes; a stream may send fewer than given. Fails with the `errno` of the system call.
     fn send(&self, bytes: &[u8]) -> Io;
@@ -46,7 +46,7 @@ impl Port for OwnedFd {
     }
 }
 
-/// A [`Port`] that can be connected to its peer's.
+/// [`Port`] that connects to its peer.
 pub trait Endpoint: Port {
     /// Address for the peer; may be empty.
     ///
@@ -54,23 +54,23 @@ pub trait Endpoint: Port {
     /// If the operating system does not report it.
     fn address(&mut self) -> Result<Vec<u8>>;
 
-    /// Connects to the peer; afterwards it waits as the node requested.
+    /// Connects to the peer. Afterwards, calls wait as the node's options request.
     ///
     /// # Errors
     /// If it is not connected before the deadline.
     fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()>;
 
-    /// Receives only from the publishers with these addresses, each of which connects to this end; afterwards it waits
-    /// as the node requested.
+    /// Receives only from the publishers with these addresses, each of which connects to this end. Afterwards, calls
+    /// wait as the node's options request.
     ///
     /// # Errors
-    /// `Limit` if it can have one peer only.
+    /// `Limit` if it supports only one peer.
     fn hear_publishers(&mut self, publishers: &[Vec<u8>]) -> Result<()> {
         let count = publishers.len();
         Err(Error::new(Status::Limit, format!("this transport has 1 peer per link, {count} given; use 1")))
     }
 
-    /// True if there is no end of file, so that only a last packet tells the peer that this end is gone.
+    /// True if the peer sees no end of file, so that a last packet must tell it that this end is gone.
     fn needs_farewell(&self) -> bool {
         false
     }
@@ -78,7 +78,7 @@ pub trait Endpoint: Port {
     /// Makes calls return at once with `EAGAIN` instead of sleeping.
     fn stop_blocking(&self) {}
 
-    /// True if a receive would find data without sleeping; asked only after a send has found no room for long.
+    /// True if a receive would find data without sleeping; called only after many sends have found no room.
     fn has_arrived(&self) -> bool;
 }
 
@@ -118,8 +118,8 @@ pub fn set_nonblocking(fd: RawFd, on: bool) -> Result<()> {
 
 /// Decides if a failed send is retried.
 ///
-/// The clock is read only after 1024 failed tries and at interruptions, and the time-out runs from the first reading: a
-/// send that succeeds costs nothing extra.
+/// The clock is read only after 1024 failed tries and after signals, so that a successful send costs nothing extra. The
+/// time-out starts at the first reading.
 pub(crate) struct Patience {
     timeout_ns: u64,
     tries: u32,
@@ -159,7 +159,7 @@ impl Patience {
         self.deadline = None;
     }
 
-    /// True if the latest failed try read the clock, which few do.
+    /// True if the latest failed try read the clock: at most one in 1024, except after signals.
     #[inline]
     pub fn has_looked(&self) -> bool {
         self.tries == 0

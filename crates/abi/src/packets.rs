@@ -1,9 +1,9 @@
-//! Messages over systems whose send carries a limited number of bytes, and over byte streams.
+//! Messages over systems that limit the bytes per send, and over byte streams.
 //!
 //! [`PacketLink`] splits a message into packets, each with a prefix of 16 bytes; [`StreamLink`] puts this prefix before
 //! each message. Neither copies. The prefix temporarily overwrites the bytes before the packet's part of the message,
-//! which are restored after the send. A packet is received at its place in the message in this way, too. A message in
-//! one packet costs one send and one receive.
+//! which are restored after the send. In the same way, a packet is received directly at its place in the message. A
+//! message in one packet costs one send and one receive.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 mod buffer;
@@ -25,19 +25,19 @@ use prefix::{DATA, FAREWELL, Prefix, head};
 use state::{State, nothing_received, only_peer, peer_gone, sent_short, too_long};
 use std::ptr;
 
-/// Largest message in packets of that size: packets of several publishers are not reassembled, so that each of their
-/// messages must fit one.
+/// Largest message, in bytes, with packets of this size. Packets of several publishers are not reassembled: each of
+/// their messages must fit in one packet.
 pub fn largest_message(options: &NodeOptions, packet: usize) -> u64 {
     if options.has_publishers() { (packet - PREFIX_BYTES) as u64 } else { MOST_PAYLOAD_BYTES }
 }
 
-/// Largest message of either link: lengths have 32 bits.
+/// Largest message of either link, in bytes: the prefix has 32 bits for the length.
 pub const MOST_PAYLOAD_BYTES: u64 = u32::MAX as u64;
 
 /// Smallest value of setting `packet`.
 pub const LEAST_PACKET_BYTES: u64 = 64;
 
-/// Longest wait of a dropped link for room for its farewell.
+/// Longest time that a dropped link waits for room to send its last packet, which tells the peer that it is gone.
 const FAREWELL_NS: u64 = 100_000_000;
 
 /// Description of the setting `packet`, for all users of this module.
@@ -54,7 +54,7 @@ pub fn packet_bytes(options: &NodeOptions, most: u64) -> Result<Option<usize>> {
     Ok(number_or(options, "packet", "native", LEAST_PACKET_BYTES..=most)?.map(|bytes| bytes as usize))
 }
 
-/// Message whose packets are arriving; complete up to `filled`, 0 without one.
+/// Message whose packets are arriving: its first `filled` bytes are complete; 0 if there is none.
 #[derive(Clone, Copy, Default)]
 struct Partial {
     id: u32,
@@ -77,7 +77,7 @@ pub struct PacketLink<E: Endpoint> {
     partial: Partial,
     /// Length of a message that was assembled during a send.
     ready: Option<u32>,
-    /// Bound of one call of `take` for packets that complete no message.
+    /// Most packets that one call of `take` receives without a complete message.
     packets_at_most: usize,
     send: Buffer,
     receive: Buffer,
@@ -87,10 +87,10 @@ impl<E: Endpoint> PacketLink<E> {
     /// Link whose packets have at most `packet_bytes` bytes, prefix included.
     ///
     /// # Errors
-    /// `Limit` without memory.
+    /// `Limit` if there is not enough memory.
     ///
     /// # Panics
-    /// If a packet has no room beside its prefix.
+    /// If a packet has room for its prefix only.
     pub fn new(endpoint: E, packet_bytes: usize, max_payload_bytes: u64) -> Result<Self> {
         assert!(packet_bytes > PREFIX_BYTES);
         let (chunk, capacity) = (packet_bytes - PREFIX_BYTES, max_payload_bytes as usize);
@@ -129,8 +129,7 @@ impl<E: Endpoint> PacketLink<E> {
         sent
     }
 
-    /// Receives while a packet finds no room: a peer that is sending a message itself receives only after it has found
-    /// room.
+    /// Receives while a packet finds no room: the peer may be sending too, and receives only after its own send.
     #[cold]
     fn receive_ahead(&mut self) {
         if self.state == State::Ready && self.ready.is_none() {
@@ -139,7 +138,7 @@ impl<E: Endpoint> PacketLink<E> {
         }
     }
 
-    /// Length of the next message, once complete; with `AHEAD`, from packets that have arrived.
+    /// Length of the next message, once complete; with `AHEAD`, only from packets that have already arrived.
     #[inline]
     fn assemble<const AHEAD: bool>(&mut self) -> Result<Option<u32>> {
         for _ in 0..self.packets_at_most {

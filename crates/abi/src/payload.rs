@@ -1,14 +1,14 @@
-//! Contents of touched payloads: words made of the sequence number, so that the receiver can verify them without a
-//! copy.
+//! Contents of touched payloads: words computed from the sequence number, so that the receiver can verify them without
+//! a copy.
 //!
-//! These loops over every byte are here because the development profile optimises this crate: tests verify large
-//! payloads. Their vectors come from a library, as the compiler makes none in a program compiled for size.
+//! These loops over every byte are in this crate because the development profile optimises it: tests verify large
+//! payloads. They use a vector library, because the compiler does not vectorise a program compiled for size.
 
 use wide::u64x8;
 
 const BLOCK: usize = size_of::<[u64; 8]>();
 
-/// Fills with words that differ between messages and between places.
+/// Fills with words that differ between messages and between positions.
 pub fn fill(bytes: &mut [u8], sequence: u64) {
     let (blocks, rest) = bytes.as_chunks_mut::<BLOCK>();
     let mut words = first(sequence);

@@ -1,4 +1,4 @@
-//! Traits of a transport, mirroring the C table.
+//! Traits of a transport, which mirror the C table.
 
 use crate::{Description, LinkOptions, Loan, Message, NodeOptions, Result};
 use serde::{Deserialize, Serialize};
@@ -21,11 +21,11 @@ pub struct Limits {
 pub struct DaemonCommand {
     /// Program, looked up in `PATH`.
     pub program: String,
-    /// Arguments.
+    /// Arguments, without the program.
     pub arguments: Vec<String>,
 }
 
-/// A system, and how to join it. One value serves the whole process.
+/// Transport of a system; one value serves the whole process.
 pub trait System: Send + Sync + 'static {
     /// A joined node.
     type Node: Node;
@@ -39,8 +39,8 @@ pub trait System: Send + Sync + 'static {
     /// `Unavailable`, `NoDaemon`, `Limit` or `Invalid`, with what to do.
     fn probe(&self, options: &NodeOptions) -> Result<Limits>;
 
-    /// Command that starts its daemon; `None` if it has none. An empty `run_id` means that it is started now, for more
-    /// than one run; otherwise the host only asks if it could be.
+    /// Command that starts its daemon; `None` if it has none. An empty `run_id` means that the host starts it now, for
+    /// more than one run; otherwise it only checks that it could.
     ///
     /// # Errors
     /// If a configuration file cannot be written.
@@ -80,7 +80,7 @@ pub trait Link: Send {
         Ok(Vec::new())
     }
 
-    /// Completes the connection while all peers do, too. A follower gets one peer, a leader one per follower.
+    /// Completes the connection, while all peers are in this call. A follower gets one peer, a leader one per follower.
     ///
     /// # Errors
     /// If it is not connected within the time-out.
@@ -101,13 +101,13 @@ pub trait Link: Send {
     /// Takes a loan back unsent.
     fn discard(&mut self, loan: Loan);
 
-    /// Next message, by reference; released before the next one is taken.
+    /// Next message, by reference; the host releases it before it takes the next one.
     ///
     /// # Errors
     /// `Closed` if the peer is gone.
     fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>>;
 
-    /// Returns a message.
+    /// Gives a message back, whose memory may be reused.
     fn release(&mut self, message: Message);
 }
 

@@ -1,7 +1,7 @@
 //! Driver for tests of transports that copy: leader and follower are two threads of one process.
 //!
-//! Every function panics with the failure, and ends if nothing happens for [`TIME_LIMIT`]: a watchdog interrupts
-//! blocking calls, as the host does. Time-outs find hangs only: a busy machine must not reach them.
+//! Every function panics on failure, also if nothing happens for [`TIME_LIMIT`]: a watchdog interrupts blocking calls,
+//! as the host does. Time-outs only detect hangs: they are long enough for a busy machine.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::export::LinkOf;
@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Longest time for a message, however busy the machine.
+/// Longest wait for a message, even on a busy machine.
 pub const TIME_LIMIT: Duration = Duration::from_secs(180);
 /// Time-out of a call that must succeed.
 pub const PATIENCE_NS: u64 = 60_000_000_000;
@@ -27,7 +27,7 @@ pub struct Case<'a> {
     pub settings: &'a [(&'a str, &'a str)],
     /// Wait strategy of both sides.
     pub wait: Wait,
-    /// Pattern.
+    /// Pattern of the messages.
     pub pattern: Pattern,
     /// Bytes per message, and number of messages.
     pub payloads: &'a [(usize, u32)],
@@ -36,7 +36,7 @@ pub struct Case<'a> {
 /// Folder that is removed when dropped.
 pub struct Scratch {
     path: PathBuf,
-    /// Unique, as its path.
+    /// Unique name, which the folder also has.
     pub run_id: String,
 }
 
@@ -44,7 +44,7 @@ impl Scratch {
     /// Creates an empty folder.
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        // A killed process may have had this id: the time distinguishes its names from ours.
+        // A killed process may have had this process id: the time keeps its names apart from ours.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let run_id = format!("tripmeter-test-{}-{now:x}-{number}", std::process::id());
@@ -112,7 +112,7 @@ pub fn probe<S: System>(system: &S, case: &Case<'_>) -> Result<Limits> {
     found
 }
 
-/// One end, as tests use it.
+/// Link of one side, with checks for tests.
 pub struct End<L: Link> {
     link: L,
 }
@@ -127,7 +127,7 @@ impl<L: Link> End<L> {
         assert!(self.link.publish(loan, PATIENCE_NS).expect("publish"), "nothing was sent within the time-out");
     }
 
-    /// Receives a message, and checks each byte, and that no second one comes before its release.
+    /// Receives a message and checks each byte; checks that no second message comes before its release.
     pub fn expect(&mut self, length: usize, seed: u32) {
         let message = self.receive().unwrap_or_else(|error| panic!("message of {length} bytes: {error}"));
         assert_eq!(message.length, length, "length of message {seed}");
@@ -178,7 +178,7 @@ pub fn ping<S: System>(system: &S, case: &Case<'_>) {
     );
 }
 
-/// Sends all messages one way without waiting; none is lost and none overtakes another.
+/// Sends all messages one way without waiting; checks that none is lost or reordered.
 pub fn one_way<S: System>(system: &S, case: &Case<'_>) {
     run(
         system,
@@ -194,7 +194,7 @@ pub fn one_way<S: System>(system: &S, case: &Case<'_>) {
     );
 }
 
-/// Sends to a peer that does not take: blocks until its time-out; then the peer gets all messages sent before.
+/// Sends to a peer that does not receive, until a send times out; then the peer must get all messages sent before.
 pub fn back_pressure<S: System>(system: &S, case: &Case<'_>) {
     const LENGTH: usize = 1000;
     let (to_follower, told) = channel();
@@ -210,7 +210,7 @@ pub fn back_pressure<S: System>(system: &S, case: &Case<'_>) {
                 fill(unsafe { std::slice::from_raw_parts_mut(loan.data, LENGTH) }, *seed);
                 match end.link.publish(loan, 1_000_000) {
                     Ok(whole) => !whole,
-                    // A stream may take a part of the last one.
+                    // A stream may accept a part of the last message.
                     Err(error) => error.status == Status::Failed || panic!("publish: {error}"),
                 }
             });
@@ -229,7 +229,7 @@ pub fn back_pressure<S: System>(system: &S, case: &Case<'_>) {
     );
 }
 
-/// Drops `leaver` after one round trip; the other side must get an error.
+/// Drops `leaver` after one round trip; the other side must get [`Status::Closed`].
 pub fn departure<S: System>(system: &S, case: &Case<'_>, leaver: Role) {
     let told = |end: &mut End<_>, role| {
         if role != leaver {
@@ -261,7 +261,7 @@ pub const PAYLOADS: &[(usize, u32)] =
 pub const MIXED_PAYLOADS: &[(usize, u32)] =
     &[(16, 300), (100_000, 2), (64, 200), (0, 5), (5000, 20), (1, 100), (300_000, 2), (24, 100)];
 
-/// Tests all requirements of a variant, for both waits and each of the settings.
+/// Tests all requirements of a variant, for both wait strategies and each of the settings.
 pub fn conformance<S: System>(system: &S, variant: &str, settings: &[&[(&str, &str)]]) {
     let lossy = system.description().variant(variant).expect("a known variant").lossy;
     for wait in [Wait::Poll, Wait::Block] {
@@ -281,7 +281,7 @@ pub fn conformance<S: System>(system: &S, variant: &str, settings: &[&[(&str, &s
     refusals(system, variant);
 }
 
-/// Tests the refusals of every transport with one follower per link.
+/// Tests the options that every transport with one follower per link must refuse.
 pub fn refusals<S: System>(system: &S, variant: &str) {
     let scratch = Scratch::new();
     let case = Case { variant, settings: &[], wait: Wait::Poll, pattern: Pattern::Ping, payloads: &[(16, 1)] };

@@ -8,16 +8,16 @@ use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::limits::{FigureLimits, Limit};
 use tripmeter_stats::conformal;
 
-/// One figure against its limit.
+/// Figure with its limit, and the measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedLimit {
     /// Limit, with its address.
     pub limit: Limit,
-    /// Measured value, as [`crate::Selected::value`]; `None` if it was not measured.
+    /// Measured value, from [`crate::Selected::value`]; `None` if not measured.
     pub value: Option<f64>,
-    /// Largest error by two clocks, as [`Selected::error`].
+    /// Largest error from the clocks of two hosts, from [`Selected::error`].
     pub error: f64,
-    /// Samples that each round needs, if there are too few, as [`Selected::needs`].
+    /// Samples that each round needs, if there are too few, from [`Selected::needs`].
     pub needs: Option<u64>,
 }
 
@@ -60,7 +60,7 @@ impl CheckedLimit {
         self.outcome() == LimitOutcome::Passed
     }
 
-    /// Distance beyond the limit, as a share of it; negative within it, NaN if both are 0, `None` if it was not
+    /// Distance beyond the limit, as a share of the limit. Negative within the limit, NaN if both are 0, `None` if not
     /// measured.
     pub fn share_beyond(&self) -> Option<f64> {
         let more = (self.value? - self.limit.limit) / self.limit.limit;
@@ -68,27 +68,27 @@ impl CheckedLimit {
     }
 }
 
-/// One sub-experiment against its limits.
+/// Sub-experiment with its limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedSub {
     /// Name.
     pub name: String,
-    /// Every limit, in file order.
+    /// Limits, in file order.
     pub rows: Vec<CheckedLimit>,
-    /// Reason to fail even within all limits.
+    /// Reason to fail even if all limits are met.
     pub distrust: Option<String>,
     /// Other notes, a line each.
     pub notes: Vec<String>,
 }
 
 impl CheckedSub {
-    /// True if no limit is exceeded; if `strict`, only if all are known to be met.
+    /// True if no limit is exceeded; if `strict`, only if no limit is inconclusive either.
     pub fn passed(&self, strict: bool) -> bool {
         let is_bad = |outcome| outcome == LimitOutcome::Failed || strict && outcome == LimitOutcome::Inconclusive;
         self.distrust.is_none() && !self.rows.iter().any(|row| is_bad(row.outcome()))
     }
 
-    /// Numbers of inconclusive limits, by clock errors and by too few samples.
+    /// Numbers of inconclusive limits, due to clock errors and due to too few samples.
     pub fn inconclusive_rows(&self) -> [usize; 2] {
         let unclear = self.rows.iter().filter(|row| row.outcome() == LimitOutcome::Inconclusive);
         let (few, clocks): (Vec<_>, Vec<_>) = unclear.partition(|row| row.needs.is_some());
@@ -100,8 +100,8 @@ impl CheckedSub {
         self.rows.iter().filter(|row| row.passed()).count()
     }
 
-    /// Figure that fails, else one that is inconclusive, else the nearest to its limit. Of several, the farthest beyond; one
-    /// that was not measured, if there is any.
+    /// Worst figure: one that fails, else one that is inconclusive, else the nearest to its limit. Among several: one
+    /// that was not measured, else the farthest beyond its limit.
     pub fn worst(&self) -> Option<&CheckedLimit> {
         let badness = |row: &CheckedLimit| {
             let share = row.share_beyond().filter(|share| !share.is_nan()).unwrap_or(f64::NEG_INFINITY);
@@ -111,7 +111,7 @@ impl CheckedSub {
             let (a, b) = (badness(a), badness(b));
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         };
-        // Ties: the first one.
+        // For ties, the first one.
         self.rows.iter().rev().max_by(order)
     }
 }
@@ -123,9 +123,9 @@ pub struct ResultsCheck {
     pub checked: Vec<CheckedSub>,
     /// Names of sub-experiments without limits.
     pub without_limits: Vec<String>,
-    /// Names with limits that are not in the plan.
+    /// Names of sub-experiments that have limits but are not in the plan.
     pub not_measured: Vec<String>,
-    /// Lines about transports that were asked for by name, and could not run.
+    /// Lines about transports that were requested by name and could not run.
     pub could_not_run: Vec<String>,
 }
 
@@ -162,24 +162,24 @@ impl ResultsCheck {
         check
     }
 
-    /// Number of failing sub-experiments; if `strict`, also those on one side only, or inconclusive.
+    /// Number of failing sub-experiments; if `strict`, inconclusive ones and those without limits or results fail, too.
     pub fn failing(&self, strict: bool) -> usize {
         let failing = self.checked.iter().filter(|one| !one.passed(strict)).count();
         failing + self.failing_on_one_side(strict)
     }
 
-    /// Number of those on one side only that fail.
+    /// Number of failing sub-experiments without limits or without results.
     pub fn failing_on_one_side(&self, strict: bool) -> usize {
         let without_limits = if strict { self.without_limits.len() + self.could_not_run.len() } else { 0 };
         without_limits + if self.needs_all(strict) { self.not_measured.len() } else { 0 }
     }
 
-    /// True if what has limits and was not measured fails: if `strict`, or if the run is incomplete.
+    /// True if sub-experiments with limits and without results fail: if `strict`, or if some transports could not run.
     pub fn needs_all(&self, strict: bool) -> bool {
         strict || !self.could_not_run.is_empty()
     }
 
-    /// Numbers of limits met, and of all.
+    /// Number of limits that are met, and number of all limits.
     pub fn counts(&self) -> (usize, usize) {
         let passed = self.checked.iter().map(CheckedSub::passed_rows).sum();
         (passed, self.checked.iter().map(|one| one.rows.len()).sum())
@@ -191,15 +191,15 @@ impl ResultsCheck {
     }
 }
 
-/// Amounts by which limits of each kind are loosened, so that a clean run exceeds one anywhere with a bounded
+/// Factors that loosen the limits of each kind, so that a clean run exceeds any of them only with a bounded
 /// probability.
 ///
-/// Each limit is a high percentile of a figure over many runs, so most clean runs exceed one of hundreds. Here all
-/// limits of a kind (a figure and a statistic) are loosened alike, using other runs than the limits were made of. Only
+/// Each limit is a high percentile of a figure over many runs. With hundreds of limits, most clean runs exceed one. So
+/// all limits of a kind (a figure and a statistic) are loosened equally, computed from other runs than the limits. Only
 /// the worst figure of each kind in a run counts. Each kind has an equal share of the rate.
 ///
-/// Upper limits are multiplied by a factor, lower limits divided. If a limit may be 0, as [`is_added`] tells, an amount
-/// is added or subtracted instead.
+/// Upper limits are multiplied by a factor, lower limits divided by it. For the kinds of [`is_added`], whose limits may
+/// be 0, an amount is added or subtracted instead.
 ///
 /// # Source
 /// Module [`conformal`].
@@ -219,16 +219,15 @@ fn kind(limit: &Limit) -> LimitKind {
     (limit.address.figure, limit.address.statistic)
 }
 
-/// True if limits of a kind are loosened by addition: those of counts and shares, and any kind with an upper limit of
-/// 0.
+/// True if limits of a kind are loosened by addition: counts, shares, and any kind with an upper limit of 0.
 pub fn is_added(of: LimitKind, limits: &FigureLimits) -> bool {
     let is_zero = |limit: &Limit| kind(limit) == of && limit.limit == 0.0 && !limit.is_lower();
     matches!(of.0.unit(), Unit::Count | Unit::Share) || limits.rows.iter().any(is_zero)
 }
 
 impl Factors {
-    /// Factors at which a run like `runs`, which were checked against the limits, exceeds any limit with probability
-    /// `rate` at most. `None` with fewer than [`conformal::fewest_runs`] for the [`kinds`] of limits.
+    /// Factors at which a run like `runs` exceeds any limit with at most the probability `rate`; `runs` are results of
+    /// checks against the limits. `None` with fewer runs than [`conformal::fewest_runs`] for the [`kinds`] of limits.
     ///
     /// # Panics
     /// If `rate` is not between 0 and 1.
@@ -260,7 +259,7 @@ impl Factors {
     }
 }
 
-/// Amount by which limits of a kind must be loosened for a run to pass; 0 without such limits.
+/// Factor or amount by which limits of a kind must be loosened so that a run passes; 0 without such limits.
 fn largest_excess(run: &ResultsCheck, of: LimitKind, is_added: bool) -> f64 {
     let rows = run.checked.iter().flat_map(|one| &one.rows).filter(|row| kind(&row.limit) == of);
     let excess = |row: &CheckedLimit| {
@@ -420,7 +419,7 @@ pub(crate) mod tests {
         assert_eq!(run(&loose, &[2.0, 6.0, 0.5, 7.0, 0.0, 3.0]).failing(false), 0);
     }
 
-    /// With 100 limits at the 99th percentile most clean runs exceed one; with factors at most 5 % of them do.
+    /// With 100 limits at the 99th percentile, most clean runs exceed one limit; with factors, at most 5 % do.
     #[test]
     fn a_clean_run_breaks_a_limit_as_seldom_as_asked_for() {
         let mut random = fastrand::Rng::with_seed(11);
@@ -446,7 +445,7 @@ pub(crate) mod tests {
             together += run(&factors.applied(&limits), &new).failing(false);
         }
         assert!(alone > trials / 3, "{alone}");
-        // 5 % of 300 and three standard deviations.
+        // 5 % of 300, plus three standard deviations.
         assert!(together <= 15 + 12, "{together}");
     }
 }

@@ -18,9 +18,9 @@ pub enum ThresholdOutcome {
     Failed,
     /// Within or beyond the threshold, depending on clock errors; or too few samples to decide.
     Inconclusive,
-    /// Missing in the results.
+    /// Missing in the results, present in the reference.
     Missing,
-    /// Missing in the reference.
+    /// Missing in the reference, present in the results.
     New,
 }
 
@@ -37,7 +37,7 @@ impl ThresholdOutcome {
     }
 }
 
-/// One figure of both sides, over all rounds of each.
+/// Figure of both sides, over all rounds of each side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparedFigure {
     /// Address of the figure.
@@ -46,7 +46,7 @@ pub struct ComparedFigure {
     pub reference: Option<f64>,
     /// Value of the results, if they have one.
     pub result: Option<f64>,
-    /// Verdict.
+    /// Outcome of the comparison.
     pub outcome: ThresholdOutcome,
 }
 
@@ -67,12 +67,12 @@ fn is_better_if_more(address: &FigureAddress) -> bool {
     address.figure.better() == Better::Higher
 }
 
-/// One sub-experiment of both sides.
+/// Sub-experiment that both sides have.
 #[derive(Clone, Debug)]
 pub struct ComparedSub {
     /// Name.
     pub name: String,
-    /// Every figure of either side.
+    /// Figures that at least one side has.
     pub compared: Vec<ComparedFigure>,
     /// Reason to fail even if all comparisons pass.
     pub distrust: Option<String>,
@@ -86,14 +86,14 @@ impl ComparedSub {
         self.compared.iter().filter(|one| one.outcome == outcome).count()
     }
 
-    /// True if it is no worse than the reference; if `strict`, only if nothing is inconclusive or new.
+    /// True if no figure is worse than in the reference or missing; if `strict`, also none inconclusive or new.
     pub fn passed(&self, strict: bool) -> bool {
         let bad = self.count(ThresholdOutcome::Failed) + self.count(ThresholdOutcome::Missing);
         let unclear = self.count(ThresholdOutcome::New) + self.count(ThresholdOutcome::Inconclusive);
         self.distrust.is_none() && bad == 0 && !(strict && unclear > 0)
     }
 
-    /// Figure with the largest change for the worse, of those that fail, else of those that are inconclusive, else of all.
+    /// Figure with the largest change for the worse, among those that fail, else among inconclusive ones, else all.
     pub fn worst(&self) -> Option<&ComparedFigure> {
         let share = |one: &ComparedFigure| one.share_worse().filter(|share| !share.is_nan());
         let rank = |one: &ComparedFigure| match one.outcome {
@@ -113,20 +113,20 @@ impl ComparedSub {
 /// Comparison of two experiments by a threshold.
 #[derive(Clone, Debug, Default)]
 pub struct ByThreshold {
-    /// Sub-experiments of both sides.
+    /// Sub-experiments that both sides have.
     pub both: Vec<ComparedSub>,
-    /// Lines about transports of either side that were asked for by name, and could not run.
+    /// Lines about transports of either side that were requested by name and could not run.
     pub could_not_run: Vec<String>,
-    /// Sub-experiments, payloads and loads, or figures missing in the results.
+    /// Sub-experiments, payloads and loads, or figures that only the reference has.
     pub missing: Vec<String>,
-    /// Those only in the results.
+    /// Sub-experiments, payloads and loads, or figures that only the results have.
     pub new: Vec<String>,
 }
 
 impl ByThreshold {
-    /// Compares every selected figure. It fails if result > reference * (1 + threshold), or, where higher is better, if
-    /// result < reference / (1 + threshold). If clock errors leave it open, or a percentile that would
-    /// pass has too few samples for an upper bound, it is inconclusive, and does not fail.
+    /// Compares all selected figures. A figure fails if result > reference * (1 + threshold), or, where higher is
+    /// better, if result < reference / (1 + threshold). It is inconclusive, and does not fail, if clock errors leave
+    /// this open, or if a passing percentile has too few samples.
     pub fn new([reference, results]: [&JudgedResults; 2], selection: &Selection, threshold: f64) -> Self {
         let tables = [reference, results].map(JudgedResults::table);
         let [of_reference, of_results] = tables.each_ref().map(|table| selection.select(table));
@@ -168,8 +168,8 @@ impl ByThreshold {
         made
     }
 
-    /// True if nothing is worse and nothing of the reference is missing; if `strict`, only if nothing is new either, and
-    /// everything could run.
+    /// True if no figure is worse than in the reference or missing; if `strict`, only if nothing is new either, and all
+    /// transports could run.
     pub fn passed(&self, strict: bool) -> bool {
         let is_whole = !strict || self.new.is_empty() && self.could_not_run.is_empty();
         is_whole && self.missing.is_empty() && self.both.iter().all(|one| one.passed(strict))
@@ -182,13 +182,13 @@ impl ByThreshold {
     }
 }
 
-/// Lines about what could not run on either side.
+/// Lines about transports that could not run, on either side.
 fn could_not_run([reference, results]: [&JudgedResults; 2]) -> Vec<String> {
     let in_reference = reference.not_measured().into_iter().map(|line| format!("in the reference, {line}"));
     results.not_measured().into_iter().chain(in_reference).collect()
 }
 
-/// Items of one side that the other lacks: planned sub-experiments first, then figures of those that both planned.
+/// Items that one side has and the other lacks: planned sub-experiments first, then figures of those that both planned.
 fn one_sided([one, other]: [&JudgedResults; 2], figures: [&[Selected]; 2]) -> Vec<String> {
     let planned = one.names().into_iter().filter(|name| other.plan(name).is_none()).map(str::to_owned);
     let mut told: Vec<String> = planned.collect();
@@ -216,20 +216,20 @@ fn outcome(sides: [Option<f64>; 2], errors: [f64; 2], is_better_if_more: bool, t
     }
 }
 
-/// True if the result is at most that much larger. Exactly at the limit is within, with slack for binary fractions such
-/// as 1.1.
+/// True if the result is larger by at most the threshold. A result exactly at the threshold is within, with slack for
+/// rounding errors of fractions such as 1.1.
 fn is_within(reference: f64, result: f64, threshold: f64) -> bool {
     result <= reference * (1.0 + threshold) * (1.0 + 4.0 * f64::EPSILON)
 }
 
-/// One figure of several runs of both sides, judged.
+/// Verdict on a figure of both sides, over several runs each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgedFigure {
     /// Address of the figure.
     pub address: FigureAddress,
-    /// Both sides, their ratio and the verdict.
+    /// Values of both sides, their ratio and the verdict.
     pub comparison: Comparison,
-    /// False for a percentile with too few samples for an upper bound, where more runs decide nothing.
+    /// False for a percentile with too few samples for an upper bound; more runs do not help then.
     pub is_bounded: bool,
 }
 
@@ -252,8 +252,8 @@ impl JudgedFigure {
             .collect())
     }
 
-    /// Figure that varies most from run to run, and the runs that detect a change by the share `effect` even there, by
-    /// [`runs_needed`].
+    /// Figure that varies most from run to run, with the number of runs from [`runs_needed`] that detects a change by
+    /// the share `effect` in it.
     pub fn hardest<'a>(all: &'a [Self], question: &Question, effect: f64) -> Option<(&'a Self, Option<u64>)> {
         let bounded: Vec<&Self> = all.iter().filter(|one| one.is_bounded).collect();
         let comparisons: Vec<Comparison> = bounded.iter().map(|one| one.comparison.clone()).collect();
@@ -261,7 +261,7 @@ impl JudgedFigure {
         Some((bounded[place], needed))
     }
 
-    /// Of a percentile with too few samples for an upper bound only a regression is a verdict.
+    /// Makes verdicts other than a regression inconclusive, for a percentile with too few samples.
     #[must_use]
     pub(crate) fn if_bounded(mut self, is_bounded: bool) -> Self {
         self.is_bounded = is_bounded;
@@ -277,16 +277,16 @@ impl JudgedFigure {
     }
 }
 
-/// A loss whose median over the rounds is 0 although messages were lost.
+/// Loss whose median over the rounds is 0 although messages were lost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RareLoss {
     /// Address of the loss.
     pub address: FigureAddress,
-    /// True if it is the results', false if the reference's.
+    /// True for a loss in the results, false for one in the reference.
     pub is_result: bool,
-    /// Share of all messages.
+    /// Lost share of all messages.
     pub share: f64,
-    /// Number of rounds with losses, and of all rounds.
+    /// Number of rounds with losses, and number of all rounds.
     pub rounds: [usize; 2],
 }
 
@@ -307,35 +307,35 @@ impl RareLoss {
     }
 }
 
-/// Comparison of two experiments with several rounds each, run against run.
+/// Comparison of two experiments with several rounds each, by the ranks of their rounds.
 #[derive(Clone, Debug)]
 pub struct ByRuns {
     /// Parameters of the comparison.
     pub question: Question,
     /// Judged figures, by sub-experiment.
     pub judgements: Vec<JudgedFigure>,
-    /// Rounds that do not count, a line each.
+    /// Lines about rounds that do not count.
     pub failures: Vec<String>,
     /// Reasons to fail even without a regression, a line each.
     pub missed: Vec<String>,
-    /// Line about percentiles with too few samples for an upper bound: inconclusive, unless they regressed.
+    /// Line about percentiles with too few samples for an upper bound, which are inconclusive unless they regressed.
     pub too_few: Option<String>,
-    /// Lines about transports of either side that were asked for by name, and could not run.
+    /// Lines about transports of either side that were requested by name and could not run.
     pub could_not_run: Vec<String>,
     /// Other notes, a line each.
     pub notes: Vec<String>,
     /// Figures that are 0 in every run of both sides: unchanged, and not compared.
     pub always_zero: Vec<FigureAddress>,
-    /// Losses that the medians of the sides hide.
+    /// Losses that do not show in the medians.
     pub rare_losses: Vec<RareLoss>,
-    /// Sub-experiments, payloads and loads, or figures missing in the results.
+    /// Sub-experiments, payloads and loads, or figures that only the reference has.
     pub missing: Vec<String>,
-    /// Those only in the results.
+    /// Sub-experiments, payloads and loads, or figures that only the results have.
     pub new: Vec<String>,
 }
 
 impl ByRuns {
-    /// Compares the whole rounds of both sides in every selected figure that both have. Fails as [`compare`].
+    /// Compares both sides in all selected figures, using only rounds without trouble. Fails as [`compare`].
     pub fn new(
         [reference, results]: [&JudgedResults; 2],
         selection: &Selection,
@@ -389,8 +389,8 @@ impl ByRuns {
         })
     }
 
-    /// True if nothing regressed and nothing of the reference is missing; if `strict`, only if nothing is new either, and
-    /// no percentile has too few samples.
+    /// True if no figure regressed or is missing; if `strict`, only if nothing is new either, all transports could run,
+    /// and no percentile has too few samples.
     pub fn passed(&self, strict: bool) -> bool {
         let regressed = self.judgements.iter().any(JudgedFigure::is_regressed);
         let is_whole = self.new.is_empty() && self.could_not_run.is_empty();

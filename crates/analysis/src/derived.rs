@@ -11,14 +11,14 @@ use tripmeter_stats::proportion::Proportion;
 const LOST_MESSAGES: [Figure; 3] = [Figure::Lost, Figure::Late, Figure::Damaged];
 const LOST_CALLS: [Figure; 2] = [Figure::TimedOut, Figure::Failed];
 
-/// Losses and messages sent of each round: messages or lines that were lost, late or damaged, or calls that timed out
-/// or failed. All displays, limits and comparisons of losses use it.
+/// Losses of each round, with the messages sent. Losses are messages or lines that were lost, late or damaged, or calls
+/// that timed out or failed. All displays, limits and comparisons of losses use this function.
 pub fn loss(table: &MetricTable, row: Row, stream: &Stream) -> Vec<Proportion> {
     let is_of_calls = table.get(row, stream, Figure::TimedOut, Statistic::Value).is_some();
     losses(table, row, stream, if is_of_calls { &LOST_CALLS } else { &LOST_MESSAGES })
 }
 
-/// Streams with a derived figure. If counts of all are totals of followers, only the followers have a loss.
+/// Streams that have a derived figure. If counts of stream `all` are totals, only followers have a loss.
 pub fn streams(table: &MetricTable, row: Row, figure: Figure) -> Vec<&Stream> {
     match figure {
         Figure::LossShare | Figure::DeliveredShare => {
@@ -30,7 +30,7 @@ pub fn streams(table: &MetricTable, row: Row, figure: Figure) -> Vec<&Stream> {
     }
 }
 
-/// Derived figure of each round that has it.
+/// Values of a derived figure, for each round that has it.
 pub fn by_round(table: &MetricTable, row: Row, stream: &Stream, figure: Figure) -> Vec<(u32, f64)> {
     let sent = || table.get(row, stream, Figure::Sent, Statistic::Value);
     match (figure, stream.process) {
@@ -46,7 +46,7 @@ pub fn by_round(table: &MetricTable, row: Row, stream: &Stream, figure: Figure) 
     }
 }
 
-/// Sum of the counts `lost`, and messages sent, of each round.
+/// Sum of the counts `lost` in each round, with the messages sent.
 pub fn losses(table: &MetricTable, row: Row, stream: &Stream, lost: &[Figure]) -> Vec<Proportion> {
     let get = |figure| table.get(row, stream, figure, Statistic::Value);
     let Some(sent) = get(Figure::Sent) else { return Vec::new() };
@@ -58,20 +58,20 @@ pub fn losses(table: &MetricTable, row: Row, stream: &Stream, lost: &[Figure]) -
     sent.rounds.iter().zip(sent.values).map(of_round).collect()
 }
 
-/// True if counts of stream `all`, except `sent` and `received`, are totals over several followers: under `ping`.
+/// True if counts of stream `all`, except `sent` and `received`, are totals over several followers, as under `ping`.
 /// Their share of the messages sent is then meaningless, and may exceed 1.
 pub fn is_total_of_followers(table: &MetricTable, row: Row) -> bool {
     let is_follower = |stream: &&Stream| matches!(stream.at, Some(At::Follower(_)));
     table.load(row) == OfferedLoad::Closed && table.streams(row, Figure::Sent).iter().any(is_follower)
 }
 
-/// A cost of a process for each round; empty if `figure` is not a derived cost.
+/// Cost of a process in each round; empty if `figure` is not a derived cost.
 pub fn cost(table: &MetricTable, row: Row, process: Process, figure: Figure) -> Vec<f64> {
     cost_by_round(table, row, process, figure).into_iter().map(|(_, cost)| cost).collect()
 }
 
-/// Derived costs of a process: the sum of some figures over another. Times are per time in which they were measured, or per
-/// message sent or call made.
+/// Derived costs of a process, each with the figures whose sum is divided, the divisor and a factor. The divisor is the
+/// time of measurement, or the number of messages sent or calls made.
 const COSTS: [(Figure, &[Figure], Figure, f64); 5] = [
     (Figure::CpuShare, &[Figure::CpuTime], Figure::Window, 1.0),
     (Figure::KernelShare, &[Figure::KernelTime], Figure::Window, 1.0),
@@ -94,19 +94,19 @@ fn cost_by_round(table: &MetricTable, row: Row, process: Process, figure: Figure
     by.rounds.iter().filter_map(|round| Some((*round, at(*round)?))).collect()
 }
 
-/// Figure of each round, with the interval within it.
+/// Values of a figure by round, with the intervals within the rounds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Each {
     /// Value of each round that has it.
     pub values: Vec<f64>,
     /// Interval within each of these rounds.
     pub within: Vec<Option<Interval>>,
-    /// Largest errors by two clocks, over all rounds.
+    /// Largest errors from the clocks of two hosts, over all rounds.
     pub errors: ErrorBounds,
 }
 
 impl Each {
-    /// Stored figure.
+    /// Values of a stored figure; empty if `rounds` is `None`.
     pub fn from_rounds(rounds: Option<Rounds<'_>>) -> Self {
         let of = |rounds: Rounds<'_>| Self {
             values: rounds.values.to_vec(),
@@ -144,7 +144,7 @@ fn probes(table: &MetricTable, row: Row, round: u32) -> CoreToCoreProbes {
 }
 
 /// Median of a latency minus `ways` core-to-core latencies, for each round with a probe. Omits rounds in which a CPU
-/// was taken away: the probe is then not a core-to-core latency.
+/// was taken away: the probe then measured something else.
 pub fn over_core_to_core(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, ways: f64) -> Each {
     let Some(median) = table.get(row, stream, figure, Statistic::P50) else { return Each::default() };
     let of_round = |((round, value), within): ((&u32, &f64), &Option<Interval>)| {
@@ -161,8 +161,8 @@ pub fn over_core_to_core(table: &MetricTable, row: Row, stream: &Stream, figure:
 
 /// Ratio of a figure to another, for each round that has both.
 ///
-/// If the errors of both are independent, the interval holds at least as often as each. If clock errors may account for
-/// all of the other, it has no upper bound.
+/// If the errors of both are independent, the confidence of the ratio's interval is at least that of the figures'
+/// intervals. If the clock error may be as large as the divisor, the ratio has no upper bound.
 pub fn ratio(ours: &Rounds<'_>, other: &Rounds<'_>) -> Each {
     let quotient = |a: f64, b: f64| if a.is_finite() && b.is_finite() { Some(a / b) } else { None };
     let mut errors = ErrorBounds::NONE;
@@ -183,7 +183,7 @@ pub fn ratio(ours: &Rounds<'_>, other: &Rounds<'_>) -> Each {
     Each { errors, ..each }
 }
 
-/// CPU time of all processes per message sent or call made, in nanoseconds, for each round.
+/// CPU time of both processes per message sent or call made, in nanoseconds, for each round.
 pub fn cpu_per_message(table: &MetricTable, row: Row) -> Vec<(u32, f64)> {
     let [leader, follower] =
         [Process::Leader, Process::Follower].map(|process| cost_by_round(table, row, process, Figure::CpuPerMessage));
@@ -191,8 +191,8 @@ pub fn cpu_per_message(table: &MetricTable, row: Row) -> Vec<(u32, f64)> {
     leader.iter().filter_map(of).collect()
 }
 
-/// Counts of the messages of a stream, for each round that has them. A call that timed out counts as lost, one that
-/// failed as damaged.
+/// Counts of the messages of a stream, for each round that has them. Timed-out calls count as lost, failed ones as
+/// damaged.
 pub fn counts(table: &MetricTable, row: Row, stream: &Stream) -> Vec<(u32, Counts)> {
     let get = |figure| table.get(row, stream, figure, Statistic::Value);
     let Some(sent) = get(Figure::Sent) else { return Vec::new() };
@@ -216,7 +216,7 @@ pub fn counts(table: &MetricTable, row: Row, stream: &Stream) -> Vec<(u32, Count
     sent.rounds.iter().zip(sent.values).map(of_round).collect()
 }
 
-/// True if in some round no message of all, or of one stream, arrived.
+/// True if no message arrived in some round, or none of one stream.
 pub fn is_all_lost(table: &MetricTable, row: Row) -> bool {
     let is_lost = |stream: &&Stream| counts(table, row, stream).iter().any(|(_, counts)| counts.is_all_lost());
     table.streams(row, Figure::Sent).iter().any(is_lost)
@@ -264,7 +264,7 @@ mod tests {
         let counted = |lost| Counts { sent: 10, lost, damaged: 1, ..Counts::default() };
         assert_eq!(counts(&table, row, &Stream::all()), [(1, counted(3)), (2, counted(0))]);
         assert!(counts(&table, row, &Stream::last()).is_empty() && is_all_lost(&table, row));
-        // A round without all the parts has no figure.
+        // A round that lacks a part has no derived figure.
         assert_eq!(cost(&table, row, Process::Leader, Figure::FaultsPerMessage), [0.5]);
         assert_eq!(cost(&table, row, Process::Leader, Figure::SwitchesRate), [3e7]);
     }

@@ -1,4 +1,4 @@
-//! Parts of a message's time: evaluation of the passes of `tripmeter explain`.
+//! Evaluation of the passes of `tripmeter explain`: parts of a message's time.
 
 use std::collections::BTreeMap;
 use tripmeter_model::explain::{
@@ -11,17 +11,17 @@ use tripmeter_model::plan::{Instrument, SubExperiment};
 use tripmeter_model::trial::Trial;
 use tripmeter_model::{Touch, Wait};
 
-/// Fewest calls per message that are shown: a worker's own calls are rarer, and their number varies from run to run.
+/// Fewest calls per message to show: a worker's own calls are rarer, and their number varies between runs.
 const RARE: f64 = 0.05;
 
-/// Fewest additional messages of the longer traced pass: with fewer, a worker's own calls would be attributed to them.
+/// Fewest additional messages in the longer traced pass: with fewer, the worker's own calls would weigh too much.
 const FEWEST_TRACED: f64 = 40.0;
 
-/// System calls by name, of both sides of a sub-experiment together.
+/// System calls by name, for both sides of a sub-experiment together.
 pub type TracedCalls = BTreeMap<String, CallCount>;
 
-/// Evaluates the passes of a run. `traced` has the system calls of traced sub-experiments, or the reason that there are
-/// none.
+/// Evaluates the passes of a run. `traced` contains, for each traced sub-experiment, its system calls or the reason
+/// that there are none.
 pub fn explain(manifest: &Manifest, traced: &BTreeMap<String, Result<TracedCalls, String>>) -> Explanation {
     let mut transports: Vec<Group<'_>> = Vec::new();
     for pass in &manifest.plan.sub_experiments {
@@ -63,7 +63,7 @@ pub fn explain(manifest: &Manifest, traced: &BTreeMap<String, Result<TracedCalls
 struct Group<'a> {
     found: ExplainedTransport,
     polls_on_shared_cpu: bool,
-    /// Wait and median with every byte touched.
+    /// Wait strategy and median latency of the pass that touches every byte.
     touched: Option<(Wait, f64)>,
     traces: Vec<(f64, &'a TracedCalls)>,
 }
@@ -135,7 +135,7 @@ impl<'a> Group<'a> {
         }
         let of = |wait| found.waits.iter().find(|other| other.wait == wait);
         let undisturbed = |wait| of(wait).and_then(|wait| wait.undisturbed_ns);
-        // Scheduler time slices say nothing about touching and waking up.
+        // Scheduler time slices hide the costs of touching and waking up.
         let is_shared = |wait: Wait| of(wait).is_some_and(|wait| wait.polls_on_shared_cpu);
         let touched = touched.filter(|(wait, _)| !is_shared(*wait));
         let touch_ns = touched.and_then(|(wait, touched)| Some(touched - undisturbed(wait)?));
@@ -173,8 +173,8 @@ fn parts(value: impl Fn(Figure) -> Option<f64>) -> Option<Parts> {
     Some(Parts { prepare_ns, send_ns, way_ns, receive_ns, wakeup_ns: 0.0, own_ns, total_ns })
 }
 
-/// Splits off the wake-up: the extra time of transit and receive over `poll`, at most the undisturbed extra time of
-/// `block`. Both keep the rest, in proportions as under `poll`.
+/// Separates the wake-up from transit and receive: their extra time over `poll`, at most the undisturbed extra time of
+/// `block`. The remaining time is split as under `poll`.
 fn split_wakeup(parts: &mut Parts, polled: &Parts, block_over_poll_ns: Option<f64>) {
     let (blocked, under_poll) = (parts.way_ns + parts.receive_ns, polled.way_ns + polled.receive_ns);
     let wakeup = (blocked - under_poll).min(block_over_poll_ns.unwrap_or(f64::INFINITY));
@@ -188,7 +188,7 @@ fn messages(trial: &Trial) -> f64 {
     2.0 * trial.value(&Stream::all(), Figure::Sent).unwrap_or(0.0)
 }
 
-/// Cost of both sides; as threads of one process, each has counted both.
+/// Cost of both sides per message. As threads of one process, each side has counted both.
 fn cost(trial: &Trial, is_same_process: bool) -> Option<MessageCost> {
     let messages = messages(trial);
     let of = |figure| {
@@ -208,8 +208,8 @@ fn cost(trial: &Trial, is_same_process: bool) -> Option<MessageCost> {
     })
 }
 
-/// System calls per additional message of the longer pass, so that the worker's own calls cancel. `None` without many
-/// more messages, e.g. if a pass ran out of time.
+/// System calls per additional message of the longer pass, so that the worker's own calls cancel. `None` if it has too
+/// few additional messages, e.g. because a pass ran out of time.
 fn per_message(traces: &[(f64, &TracedCalls)]) -> Option<Vec<SystemCall>> {
     let (few, many) = match traces {
         [one, other] if one.0 < other.0 => (one, other),

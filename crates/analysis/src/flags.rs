@@ -1,4 +1,4 @@
-//! Flags of commands that judge.
+//! Flags of commands that give verdicts.
 
 use crate::history::{History, KnownMark};
 use clap::Args;
@@ -14,7 +14,7 @@ impl FromStr for Share {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let share = number_or_percent(text).filter(|share| (0.0..1.0).contains(share));
-        share.map(Self).ok_or("write a share from 0 to below 1, as 2% or 0.02".to_owned())
+        share.map(Self).ok_or("write a share from 0 to below 1, e.g. 2% or 0.02".to_owned())
     }
 }
 
@@ -24,18 +24,19 @@ pub fn number_or_percent(text: &str) -> Option<f64> {
     number.parse::<f64>().ok().map(|number| number / unit)
 }
 
-/// Which figures are judged.
+/// Flags that select the judged figures.
 #[derive(Args, Clone, Debug, Default)]
 pub struct FiguresArgs {
     /// Figures [default: p50, p99, loss_share and rates]
     ///
     /// Each is FIGURE[.STATISTIC] with the names of metrics.csv, such as rtt_half_ns.p999 or cpu_share, or a statistic
-    /// of the usual latency, such as p99 or median. They are of all messages, and of the last of several followers; what neither has is taken of each stream that has it.
+    /// of the usual latency, such as p99 or median. Values are over all messages, and for the last of several
+    /// followers; without these, for each stream that has the figure.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub figures: Vec<String>,
 }
 
-/// Which steps and drifts are found, and which are known.
+/// Flags for steps and drifts: smallest size, and known ones.
 #[derive(Args, Clone, Debug)]
 pub struct ChangeArgs {
     /// End with 1 if there is a step or drift that is not known
@@ -53,15 +54,15 @@ pub struct ChangeArgs {
 }
 
 impl ChangeArgs {
-    /// Marks of known steps, and of known drifts.
+    /// Marks of known steps, and marks of known drifts.
     ///
     /// # Errors
-    /// If a mark names no experiment in `history`; one line.
+    /// One line, if a mark names no experiment in `history`.
     pub fn marks(&self, history: &History) -> Result<[Vec<KnownMark>; 2], String> {
         for (names, flag) in [(&self.known, "--known"), (&self.known_drift, "--known-drift")] {
             if let Some(name) = names.iter().find(|name| !history.has(&KnownMark::parse(name))) {
                 let what = format!("no experiment '{name}' has figures");
-                return Err(format!("{what}; name one as its folder is called ({flag})"));
+                return Err(format!("{what}; use the name of its folder ({flag})"));
             }
         }
         Ok([&self.known, &self.known_drift].map(|names| names.iter().map(|name| KnownMark::parse(name)).collect()))

@@ -1,4 +1,4 @@
-//! Figures over time: their steps and slow drifts.
+//! Steps and slow drifts of figures over several experiments.
 
 use crate::results::{JudgedResults, MachineFacts, differences, differences_of_plans, differences_of_workloads};
 use crate::selection::{Selection, too_few_anywhere};
@@ -19,18 +19,18 @@ fn first_of(names: &[String]) -> String {
     names[..names.len().min(NAMES_SHOWN)].join(", ") + &more
 }
 
-/// Figure of one experiment.
+/// Value of a figure in one experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryPoint {
     /// Index of the experiment in its [`History`].
     pub experiment: usize,
-    /// Value over all rounds: they share the conditions of their experiment, and are not independent runs.
+    /// One value over all rounds: rounds share the conditions of their experiment, so they are not independent runs.
     pub value: f64,
-    /// Largest error by two clocks, as [`Selected::error`](crate::Selected::error).
+    /// Largest error from the clocks of two hosts, as in [`Selected::error`](crate::Selected::error).
     pub error: f64,
 }
 
-/// One figure in every experiment that has it.
+/// Values of a figure, in every experiment that has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistorySeries {
     /// Address of the figure.
@@ -42,13 +42,13 @@ pub struct HistorySeries {
 /// Experiments over time.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// Names, oldest first.
+    /// Names of the experiments, oldest first.
     pub experiments: Vec<String>,
-    /// Machine of each.
+    /// Machine of each experiment.
     pub machines: Vec<MachineFacts>,
-    /// Plan of each.
+    /// Plan of each experiment.
     pub plans: Vec<Vec<SubExperiment>>,
-    /// Every selected figure, in order of first appearance.
+    /// Selected figures, in order of first appearance.
     pub series: Vec<HistorySeries>,
     places: HashMap<FigureAddress, usize>,
     /// Largest [`Selected::needs`](crate::Selected::needs) over all experiments, by index of the series.
@@ -60,7 +60,7 @@ pub struct History {
 pub struct Change {
     /// Address of the figure.
     pub address: FigureAddress,
-    /// First experiment after a step, or of a drift.
+    /// First experiment after a step, or first experiment of a drift.
     pub since: String,
     /// Last experiment of a drift; `None` for a step.
     pub until: Option<String>,
@@ -72,7 +72,7 @@ pub struct Change {
     pub p: f64,
     /// True if marked as known.
     pub is_known: bool,
-    /// Largest error by two clocks on either side of the change, over all experiments.
+    /// Largest error from the clocks of two hosts, over all experiments.
     pub error: f64,
 }
 
@@ -87,7 +87,7 @@ impl Change {
         !self.is_known && !self.is_inconclusive()
     }
 
-    /// Reason that it is not a finding, in a word.
+    /// Reason that it is not a finding: `known` or `inconclusive`; empty for a finding.
     pub fn word(&self) -> &'static str {
         match (self.is_known, self.is_inconclusive()) {
             (true, _) => "known",
@@ -97,31 +97,31 @@ impl Change {
     }
 }
 
-/// Number of experiments of each figure, and fewest for a change.
+/// Numbers of experiments that figures have, and that the detection of changes needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// Fewest experiments for a step, half of them after it.
+    /// Fewest experiments to detect a step, half of them after it.
     pub step: usize,
-    /// Fewest experiments for a slow drift.
+    /// Fewest experiments to detect a slow drift.
     pub drift: usize,
-    /// Longest sequence of experiments of each figure without a change of machine or workload, or a known step; in the
-    /// order of [`History::series`].
+    /// For each figure, the longest sequence of experiments without a change of machine or workload, or a known step;
+    /// in the order of [`History::series`].
     pub longest: Vec<usize>,
 }
 
 impl Reach {
-    /// Number of figures with fewer experiments.
+    /// Number of figures with fewer experiments than this.
     pub fn below(&self, experiments: usize) -> usize {
         self.longest.iter().filter(|longest| **longest < experiments).count()
     }
 
-    /// Most experiments of any figure.
+    /// Largest number of experiments that a figure has.
     pub fn most(&self) -> usize {
         self.longest.iter().copied().max().unwrap_or(0)
     }
 }
 
-/// Mark of a known change: an experiment, of all sub-experiments or of one.
+/// Mark of a known change: an experiment, with one of its sub-experiments or for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownMark {
     /// Name of the experiment.
@@ -143,7 +143,7 @@ impl KnownMark {
 }
 
 impl History {
-    /// Adds the trusted figures of the newest experiment. Of a load whose rate was missed only the rates count.
+    /// Adds the trusted figures of the newest experiment. If the rate of a load was missed, only its rates count.
     pub fn add(&mut self, name: &str, results: &JudgedResults, selection: &Selection) {
         let experiment = self.experiments.len();
         self.experiments.push(name.to_owned());
@@ -185,7 +185,7 @@ impl History {
         lines
     }
 
-    /// True if the marked experiment has a figure, of the marked sub-experiment if there is one.
+    /// True if the marked experiment has a figure, in the marked sub-experiment if the mark names one.
     pub fn has(&self, mark: &KnownMark) -> bool {
         self.series.iter().any(|series| self.place(mark, series).is_some())
     }
@@ -198,7 +198,7 @@ impl History {
     /// Steps and slow drifts of every figure, and the number of figures searched.
     ///
     /// A value of 0 has no logarithm. So a figure that is 0 in some experiments is searched twice: for steps to and
-    /// from 0, and for other changes where it is above 0.
+    /// from 0, and for other changes among the experiments where it is above 0.
     ///
     /// # Errors
     /// As [`slow_drift::changes`], in one line with the address.
@@ -239,7 +239,7 @@ impl History {
         Ok((found, count))
     }
 
-    /// Reach of the search for changes.
+    /// Numbers of experiments available to the search for changes, and required by it.
     pub fn reach(&self, steps: &[KnownMark], options: &StepOptions) -> Reach {
         let longest = |series: &HistorySeries| {
             let mut borders = self.borders(series, steps).concat();
@@ -250,7 +250,7 @@ impl History {
         Reach { step: options.fewest(), drift: slow_drift::FEWEST, longest: self.series.iter().map(longest).collect() }
     }
 
-    /// Line for each group of sub-experiments without figures in the same experiments.
+    /// Lines about missing figures: one for each group of sub-experiments that lack figures in the same experiments.
     pub fn gaps(&self) -> Vec<String> {
         let mut names: Vec<&str> = Vec::new();
         let mut lacks: HashMap<&str, Vec<bool>> = HashMap::new();
@@ -280,7 +280,7 @@ impl History {
         alike.into_iter().map(line).collect()
     }
 
-    /// Places at which the machine or the workload of a figure changed, and places of known steps.
+    /// Indices of points at which the machine or the workload of a figure changed, and indices of known steps.
     fn borders(&self, series: &HistorySeries, steps: &[KnownMark]) -> [Vec<usize>; 2] {
         let points = &series.points;
         let places = |is_one: &dyn Fn(usize) -> bool| (1..points.len()).filter(|&at| is_one(at)).collect::<Vec<_>>();
@@ -344,7 +344,7 @@ impl History {
         Ok(found)
     }
 
-    /// Steps between 0 and other values of a figure, whatever their size. Levels are means of all values.
+    /// Steps between 0 and other values of a figure, whatever their size. Levels are means of the values between steps.
     fn steps_at_zero(
         &self,
         series: &HistorySeries,
@@ -353,7 +353,7 @@ impl History {
     ) -> Result<Vec<Change>, Error> {
         let [breaks, known] = self.borders(series, steps);
         let points = &series.points;
-        // Any two levels serve.
+        // Any two different levels serve.
         let levels: Vec<f64> = points.iter().map(|point| if point.value == 0.0 { 1.0 } else { 2.0 }).collect();
         let found = change_points(&levels, &breaks, &known, &StepOptions { min_change: 0.0, ..*options })?;
         let borders: Vec<usize> = breaks.iter().copied().chain(found.iter().map(|step| step.index)).collect();
@@ -371,7 +371,7 @@ impl History {
         Ok(changes.collect())
     }
 
-    /// Experiments since which the machine or its settings differ, and the differences.
+    /// Indices of experiments at which the machine or its settings changed, with the differences.
     pub fn breaks(&self) -> Vec<(usize, String)> {
         let changed = |pair: &[MachineFacts]| -> Vec<String> {
             differences(&pair[0], &pair[1]).map(|[name, one, other]| format!("{name} {one} -> {other}")).collect()
@@ -380,7 +380,7 @@ impl History {
         pairs.filter(|(changed, _)| !changed.is_empty()).map(|(changed, place)| (place, changed.join("; "))).collect()
     }
 
-    /// Line for each of the [`History::breaks`].
+    /// Lines about changes of the machine, one for each of the [`History::breaks`].
     pub fn changes_of_machine(&self) -> Vec<String> {
         let line = |(place, what): (usize, String)| {
             let since = &self.experiments[place];
@@ -389,7 +389,7 @@ impl History {
         self.breaks().into_iter().map(line).collect()
     }
 
-    /// Line for each sub-experiment and experiment since which its plan differs.
+    /// Lines about changes of plans, one for each sub-experiment and experiment.
     pub fn changes_of_plans(&self) -> Vec<String> {
         let mut latest: HashMap<&str, &SubExperiment> = HashMap::new();
         let mut told = Vec::new();
@@ -435,7 +435,7 @@ mod tests {
     /// First experiment, level before and after.
     fn steps(figure: Figure, values: &[f64], known: &[&str]) -> Vec<(String, f64, f64, bool)> {
         let marks: Vec<KnownMark> = known.iter().map(|name| KnownMark::parse(name)).collect();
-        // A step to or from 0 exceeds any minimum.
+        // A step to or from 0 exceeds any minimum change.
         let options = StepOptions { min_change: 9.0, ..StepOptions::default() };
         let (found, count) = history(figure, values).changes(&marks, &[], &options).unwrap();
         assert_eq!(count, 1);

@@ -1,4 +1,4 @@
-//! Evaluation of results: figures and findings. No measuring, no I/O, no drawing.
+//! Evaluation of results: figures and findings. It does not measure, do I/O or draw.
 //!
 //! | Module | Does |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | [`comparison`] | compares an experiment with a reference, by a threshold or by the ranks of runs |
 //! | [`derived`] | computes figures from others |
 //! | [`explain`] | evaluates the passes of `tripmeter explain` |
-//! | `flags` | defines flags of commands that judge (feature `clap`) |
+//! | `flags` | defines flags of commands that give verdicts (feature `clap`) |
 //! | [`history`] | finds steps and slow drifts over time |
 //! | [`limits`] | makes limits from many runs |
 //! | [`pairs`] | pairs the rounds of two sides |

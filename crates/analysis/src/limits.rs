@@ -1,4 +1,4 @@
-//! Limits from many runs.
+//! Limits that are computed from many runs.
 
 use crate::check::CheckedLimit;
 use crate::results::{JudgedResults, differences_of_workloads};
@@ -13,15 +13,15 @@ use tripmeter_stats::quantile_of;
 /// Figures of one run.
 #[derive(Clone, Debug)]
 pub struct LimitRun {
-    /// Name, for people.
+    /// Name of the run, for messages.
     pub name: String,
     /// Figures with their values in this run.
     pub figures: Vec<Selected>,
 }
 
 impl LimitRun {
-    /// Trusted figures of each round of the results called `name`, without rows whose rate was missed: they are of
-    /// another load.
+    /// Trusted figures of each round of the results called `name`. Omits rows whose rate was missed, because they
+    /// measure another load.
     pub fn from_results(name: &str, results: &JudgedResults, selection: &Selection) -> Vec<Self> {
         let table = results.trusted();
         let selected = selection.select(&table);
@@ -44,7 +44,7 @@ impl LimitRun {
             let name = if rounds > 1 { format!("{name}/round-{round:02}") } else { name.to_owned() };
             Self { name, figures: selected.iter().filter_map(figure).collect() }
         };
-        // A single round keeps its number.
+        // A folder with a single round may have another number than 1.
         let mut numbers: Vec<u32> = results.manifest.sub_experiments.iter().map(|result| result.round).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -52,10 +52,10 @@ impl LimitRun {
     }
 }
 
-/// Refuses two runs in which a sub-experiment of one name has different topologies.
+/// Fails if a sub-experiment has different topologies in two runs.
 ///
 /// # Errors
-/// Sub-experiment and difference, in one line.
+/// Name of the sub-experiment and the difference, in one line.
 pub fn refuse_other_workloads([(first, known), (name, results)]: [(&str, &JudgedResults); 2]) -> Result<(), String> {
     for plan in &results.manifest.plan.sub_experiments {
         let Some(before) = known.plan(&plan.name) else { continue };
@@ -73,13 +73,13 @@ pub fn refuse_other_workloads([(first, known), (name, results)]: [(&str, &Judged
 /// Item that some runs lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunGap {
-    /// Sub-experiment, one of its payloads, or figure, as [`crate::selection::missing`] names it.
+    /// Name of a sub-experiment, of one of its payloads, or of a figure, from [`crate::selection::missing`].
     pub what: String,
-    /// Names of the runs without it.
+    /// Names of the runs that lack the item.
     pub missing_in: Vec<String>,
 }
 
-/// Limits made of runs.
+/// Limits computed from runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DerivedLimits {
     /// Limits in order of first appearance.
@@ -89,7 +89,7 @@ pub struct DerivedLimits {
 }
 
 impl DerivedLimits {
-    /// Limits at the `p` quantile of each figure over all runs that have it; where higher is better, at the `1-p` one.
+    /// Limits at the `p` quantile of each figure over the runs that have it; the `1-p` quantile where higher is better.
     ///
     /// # Errors
     /// Run and address of a figure that is not finite.
@@ -117,14 +117,14 @@ impl DerivedLimits {
         Ok(Self { limits: FigureLimits { rows: all.iter().filter_map(limit).collect() }, gaps: gaps(runs, &all) })
     }
 
-    /// Figures of the runs that are beyond their limits, with the name of the run; missing figures do not count.
+    /// Figures in the runs that are beyond their limits, with the name of the run; missing figures are ignored.
     pub fn broken<'a>(&self, runs: &'a [LimitRun]) -> Vec<(&'a str, CheckedLimit)> {
         let limits: HashMap<&FigureAddress, &Limit> =
             self.limits.rows.iter().map(|limit| (&limit.address, limit)).collect();
         let of_run = |run: &'a LimitRun| {
             let checked = |one: &Selected| {
                 let limit = (*limits.get(&one.address)?).clone();
-                // Limits are made of values without their errors.
+                // Limits were computed from values without their errors.
                 Some(CheckedLimit { limit, value: Some(one.value), error: 0.0, needs: None })
             };
             let broken = run.figures.iter().filter_map(checked).filter(|one| !one.passed());

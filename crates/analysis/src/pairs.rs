@@ -1,7 +1,7 @@
 //! Results of two sides, paired round by round.
 //!
-//! A side that failed in a round has no figures there, not even from before the failure, which may be related to speed.
-//! The failure is reported instead.
+//! A side that failed in a round has no figures in this round, not even from before the failure, because failures may
+//! depend on speed. The failure is reported instead.
 
 use crate::comparison::JudgedFigure;
 use crate::selection::{Selection, too_few};
@@ -37,7 +37,7 @@ pub struct FailedSide {
     pub why: String,
 }
 
-/// Pairs of a manifest, and failures that left out others.
+/// Pairs of a manifest, and failures that prevented other pairs.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs<'a> {
     /// Pairs, by round and payload.
@@ -47,18 +47,18 @@ pub struct Pairs<'a> {
     names: [String; 2],
 }
 
-/// One figure of the pairs that have it.
+/// Values of a figure, in the pairs that have it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairedFigure {
     /// Address, with the name of the first side.
     pub address: FigureAddress,
-    /// Rounds whose pairs have it, ascending.
+    /// Rounds whose pairs have the figure, ascending.
     pub rounds: Vec<u32>,
     /// Values of both sides in these rounds.
     pub values: [Vec<f64>; 2],
-    /// Largest errors of both sides, as [`Selected::error`](crate::Selected::error).
+    /// Largest errors of both sides, from [`Selected::error`](crate::Selected::error).
     pub errors: [f64; 2],
-    /// Samples needed, as [`Selected::needs`](crate::Selected::needs).
+    /// Samples needed per round, from [`Selected::needs`](crate::Selected::needs).
     pub needs: Option<u64>,
 }
 
@@ -70,7 +70,7 @@ impl PairedFigure {
 }
 
 impl<'a> Pairs<'a> {
-    /// Pairs of the sub-experiments with these names. A round that one side has not begun has none.
+    /// Pairs of the two sub-experiments with these names. A round that one side has not begun has no pairs.
     pub fn from_manifest(manifest: &'a Manifest, sides: [&str; 2]) -> Self {
         let mut found = Self { names: sides.map(str::to_owned), ..Self::default() };
         let rounds = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
@@ -141,7 +141,7 @@ impl<'a> Pairs<'a> {
         builder.build()
     }
 
-    /// Selected figures that both sides have in some round; the headline of the table if none is named.
+    /// Selected figures that both sides have in the same round; the headline of the table if the user named none.
     pub fn figures(&self, selection: &Selection) -> Vec<PairedFigure> {
         let table = self.table();
         let all = selection.or_headline(&table).select(&table);
@@ -163,7 +163,7 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// Line about percentiles with too few samples in some round of a side.
+/// Line about percentiles with too few samples in a round of either side.
 pub fn too_few_samples(figures: &[PairedFigure]) -> Option<String> {
     too_few(figures.iter().filter_map(|one| Some((&one.address, one.needs?))))
 }
@@ -174,7 +174,7 @@ pub fn too_few_samples(figures: &[PairedFigure]) -> Option<String> {
 /// As [`tripmeter_stats::runs::compare`].
 ///
 /// # Panics
-/// If a number of the question is out of range.
+/// If a number in the question is out of range.
 pub fn judged(figures: &[PairedFigure], question: &Question) -> Result<Vec<JudgedFigure>, Error> {
     let with_ratios = || figures.iter().filter(|one| one.has_ratios());
     let cells = with_ratios().map(|one| (one.address.clone(), one.values.clone(), one.errors));
@@ -182,7 +182,7 @@ pub fn judged(figures: &[PairedFigure], question: &Question) -> Result<Vec<Judge
     Ok(judged.map(|(one, of)| one.if_bounded(of.needs.is_none())).collect())
 }
 
-/// True if a cell has no headline, or no message arrived.
+/// True if a cell has no headline figure, or if no message arrived.
 fn is_silent(cell: &PayloadResult) -> bool {
     let has = |figure: &Figure| {
         let of = |trial: &tripmeter_model::trial::Trial, statistic| {
@@ -193,12 +193,12 @@ fn is_silent(cell: &PayloadResult) -> bool {
     cell.is_all_lost() || !Figure::HEADLINES.iter().any(has)
 }
 
-/// Statistics of half round trips of a cell, in nanoseconds; `None` if it has none.
+/// Statistics of half round trips in a cell, in nanoseconds; `None` if it has none.
 pub fn half_trips(cell: &PayloadResult) -> Option<Figures> {
     figures_of(cell, Figure::RttHalf)
 }
 
-/// Statistics of a figure of the first trial of a cell, in its unit; `None` if it has none.
+/// Statistics of a figure in the first trial of a cell, in the unit of the figure; `None` if it has none.
 pub fn figures_of(cell: &PayloadResult, figure: Figure) -> Option<Figures> {
     let trial = cell.trials.first()?;
     let of = |statistic| trial.of_all(figure, statistic);

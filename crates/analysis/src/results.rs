@@ -1,4 +1,4 @@
-//! Results of one folder, with the reasons that some do not count.
+//! Results of one folder, and reasons why some do not count.
 
 use crate::selection::LATENCIES;
 use crate::table::{MetricTable, Row};
@@ -17,7 +17,7 @@ use tripmeter_model::workload::Topology;
 /// Properties and settings of a machine, by name.
 pub type MachineFacts = BTreeMap<String, String>;
 
-/// Checks of the audit that are settings of the machine, not events on it.
+/// Audit checks of machine settings, as opposed to events.
 const SETTINGS: [&str; 7] = [
     "frequency-governor",
     "turbo",
@@ -28,7 +28,7 @@ const SETTINGS: [&str; 7] = [
     "transparent-hugepages",
 ];
 
-/// An experiment that is judged.
+/// Results of an experiment that is judged.
 #[derive(Clone, Debug)]
 pub struct JudgedResults {
     /// Manifest with results.
@@ -73,12 +73,12 @@ impl JudgedResults {
         self.manifest.status == RunStatus::Running
     }
 
-    /// Planned sub-experiments, without passes of `tripmeter explain` that were disturbed.
+    /// Planned sub-experiments, without the disturbed passes of `tripmeter explain`.
     fn plans(&self) -> impl Iterator<Item = &SubExperiment> {
         self.manifest.plan.sub_experiments.iter().filter(|sub| !sub.is_disturbed())
     }
 
-    /// Lines about transports that were asked for by name, and could not run.
+    /// Lines about transports that were requested by name and could not run.
     pub fn not_measured(&self) -> Vec<String> {
         self.manifest.plan.missing.iter().map(|line| format!("not measured: {line}")).collect()
     }
@@ -134,7 +134,7 @@ impl JudgedResults {
         (begun < rounds as usize).then(|| format!("it did not finish: {begun} of {rounds} rounds"))
     }
 
-    /// Note that a payload of a finished sub-experiment has no message at an offered load.
+    /// Note that a finished sub-experiment has a payload without messages at an offered load or topic.
     pub fn unmeasured(&self, name: &str) -> Option<String> {
         let plan = self.plan(name)?;
         self.rounds_of(name).find_map(|result| {
@@ -143,7 +143,7 @@ impl JudgedResults {
         })
     }
 
-    /// Line about payloads of a sub-experiment that their time cap ended.
+    /// Line about payloads of a sub-experiment that a time cap ended.
     pub fn capped(&self, name: &str) -> Option<String> {
         let plan = self.plan(name)?;
         let cells = self.rounds_of(name).flat_map(|result| result.cells.iter().map(move |cell| (result, cell)));
@@ -157,14 +157,14 @@ impl JudgedResults {
         Some(format!("fewer samples than planned: {first}{more}"))
     }
 
-    /// Notes on a sub-experiment: its time cap ended it, or it polled on a shared CPU.
+    /// Notes on a sub-experiment that a time cap ended, or that polled on a shared CPU.
     pub fn notes(&self, name: &str) -> Vec<String> {
         let plan = &self.manifest.plan;
         let polled = self.plan(name).filter(|one| plan.polls_on_shared_cpu(one));
         self.capped(name).into_iter().chain(polled.and_then(|one| plan.shared_cpus(one))).collect()
     }
 
-    /// Reason that a sub-experiment fails whatever its figures, and other notes; `judged` are its figures that count. A
+    /// Reason that a sub-experiment fails whatever its figures, and other notes; `judged` are its judged figures. A
     /// missed rate is a failure unless the rate itself is judged.
     pub fn standing(&self, name: &str, table: &MetricTable, judged: &[&FigureAddress]) -> SubStanding {
         let [missed, known] = table.missed_rates(name, judged);
@@ -174,8 +174,7 @@ impl JudgedResults {
         SubStanding { distrust, notes: notes.collect() }
     }
 
-    /// Reasons that rounds of sub-experiments are not trusted, were not run or missed their rate, a line each, which begins
-    /// with their name.
+    /// Lines about rounds that are not trusted, were not run or missed their rate; each begins with the sub-experiment.
     pub fn left_out(&self) -> Vec<String> {
         let why = |result: &SubExperimentResult| {
             let unmeasured = || Some(result.unmeasured(self.plan(&result.name)?).next()?.to_string());
@@ -194,8 +193,7 @@ impl JudgedResults {
         results.filter_map(why).chain(self.names().into_iter().flat_map(of_sub)).collect()
     }
 
-    /// Lines for people about everything that limits and a history do not take, or take with a reservation; `name` is that
-    /// of the results.
+    /// Lines about everything in the results called `name` that limits and a history omit, or use with a reservation.
     pub fn reservations(&self, name: &str) -> Vec<String> {
         let missing = self.not_measured().into_iter().map(|line| format!("'{name}': {line}"));
         let left_out = self.left_out().into_iter().map(|line| format!("left out of '{name}': {line}"));
@@ -209,8 +207,8 @@ impl JudgedResults {
         cell.shortfall(self.plan(&result.name)?)
     }
 
-    /// Rounds of a side that do not count or were not run, and payloads of others without figures that other rounds
-    /// have.
+    /// Lines about rounds of a side that do not count or were not run, and about payloads without latencies in other
+    /// rounds.
     pub fn failures(&self, side: &str) -> Vec<String> {
         let mut lines = Vec::new();
         let table = self.whole();
@@ -251,7 +249,7 @@ impl JudgedResults {
     }
 }
 
-/// Status of a sub-experiment apart from its figures.
+/// Findings about a sub-experiment apart from its figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubStanding {
     /// Reason that it fails whatever its figures.
@@ -265,8 +263,8 @@ fn followers_of(environment: &Environment) -> String {
     if names.is_empty() { "this host".to_owned() } else { names.join(", ") }
 }
 
-/// Planned payloads of a sub-experiment without latency in a round; none where bounds end a trial, as a rate of 0 is a
-/// valid figure there.
+/// Planned payloads of a sub-experiment without latencies in a round. None if bounds end a trial, because a rate of 0 is
+/// a valid figure then.
 fn silent<'a>(table: &'a MetricTable, plan: &'a SubExperiment, round: u32) -> impl Iterator<Item = u64> + 'a {
     let has_latency = move |row: Row| {
         let has = |figure: &Figure| {
@@ -284,16 +282,16 @@ fn silent<'a>(table: &'a MetricTable, plan: &'a SubExperiment, round: u32) -> im
     payloads.iter().filter(is_silent).copied()
 }
 
-/// Differences between two machines, as far as known of both: name, one, other.
+/// Differences between two machines in properties known for both: name, first value, second value.
 pub fn differences<'a>(one: &'a MachineFacts, other: &'a MachineFacts) -> impl Iterator<Item = [&'a str; 3]> {
     let pairs = one.iter().filter_map(|(name, value)| Some([name, value, other.get(name)?].map(String::as_str)));
     pairs.filter(|[_, one, other]| one != other)
 }
 
-/// Differences between two sub-experiments of one name: property, one, other.
+/// Differences between two sub-experiments: property, first value, second value.
 pub type PlanDifferences = Vec<(&'static str, String, String)>;
 
-/// Differences in how two sub-experiments of one name were measured.
+/// Differences between the measurements of two sub-experiments with the same name.
 pub fn differences_of_plans(one: &SubExperiment, other: &SubExperiment) -> PlanDifferences {
     let own = [
         ("transport", [one.transport.to_string(), other.transport.to_string()]),

@@ -1,4 +1,4 @@
-//! Selection of figures that are judged, and their values by address.
+//! Selection of the judged figures, with their values by address.
 
 use crate::derived;
 use crate::table::{MetricTable, Row};
@@ -10,7 +10,7 @@ use tripmeter_stats::proportion::{self, Proportion};
 use tripmeter_stats::rounds::figure_over_rounds;
 use tripmeter_stats::{ErrorBounds, median};
 
-/// Latencies that are judged by default, with [`STATISTICS`].
+/// Latencies that are judged by default, in these [`STATISTICS`].
 pub(crate) const LATENCIES: [Figure; 7] = [
     Figure::RttHalf,
     Figure::OneWay,
@@ -22,17 +22,17 @@ pub(crate) const LATENCIES: [Figure; 7] = [
 ];
 const MOST_TOLD: usize = 5;
 const STATISTICS: [Statistic; 2] = [Statistic::P50, Statistic::P99];
-/// Figures of one value that are judged by default.
+/// Figures without samples that are judged by default.
 const VALUES: [Figure; 4] = [Figure::LossShare, Figure::AchievedRate, Figure::ReceivedRate, Figure::Completed];
 
-/// Figures to judge: those named, or by default p50 and p99 of each latency, the rates and the loss.
+/// Figures to judge: those that the user named, or by default p50 and p99 of each latency, the rates and the loss.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection(Vec<Wanted>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     Figure(FigureName),
-    /// Statistic of the first headline that has samples.
+    /// Statistic of the first headline figure that has samples.
     Latency(Statistic),
 }
 
@@ -51,7 +51,7 @@ impl Wanted {
         }
     }
 
-    /// Figure of a row; `None` if that has no latency.
+    /// Name of the figure in a row; `None` if the row has no latency.
     fn in_row(self, table: &MetricTable, row: Row) -> Option<FigureName> {
         match self {
             Self::Figure(name) => Some(name),
@@ -64,7 +64,7 @@ impl Wanted {
     }
 }
 
-/// Error of a selection.
+/// Error in a selection of figures.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
     /// The results have no such figure.
@@ -75,7 +75,7 @@ pub enum SelectionError {
         /// Figures that exist.
         there: String,
     },
-    /// The figure has no better direction.
+    /// The figure has no direction of improvement.
     #[error("'{name}' cannot be judged, as neither a lower nor a higher value is better; choose one of {there}")]
     Neither {
         /// Name as given.
@@ -85,17 +85,17 @@ pub enum SelectionError {
     },
 }
 
-/// Figure of an experiment.
+/// Selected figure of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selected {
-    /// Address.
+    /// Address of the figure.
     pub address: FigureAddress,
-    /// Rounds that have it, ascending, with its value in each.
+    /// Rounds that have the figure, ascending, with its values.
     pub rounds: Vec<(u32, f64)>,
-    /// Median of the rounds, also for counts and maxima, so that it does not grow with their number; for losses the
-    /// share of all messages.
+    /// Median over the rounds, also for counts and maxima, so that it does not grow with the number of rounds. For
+    /// losses, the share over all messages.
     pub value: f64,
-    /// Largest error of the values by two clocks, in their unit, over all rounds; 0 with one clock.
+    /// Largest error of the values from the clocks of two hosts, in their unit, over all rounds; 0 with one clock.
     pub error: f64,
     /// Samples per round that a percentile needs for an upper bound at 95 %, if a round has fewer.
     pub needs: Option<u64>,
@@ -107,18 +107,18 @@ impl Selected {
         self.rounds.iter().map(|(_, value)| *value).collect()
     }
 
-    /// Interval of the median over the rounds; `None` with too few.
+    /// Confidence interval of the median over the rounds; `None` with too few rounds.
     pub fn interval(&self) -> Option<Interval> {
         figure_over_rounds(&self.values(), ErrorBounds::both(self.error))?.interval
     }
 }
 
 impl Selection {
-    /// Selects figures by name: `FIGURE`, `FIGURE.STATISTIC`, or the `STATISTIC` of the usual latency. Each must be in
-    /// one of the tables.
+    /// Selects figures by name: `FIGURE`, `FIGURE.STATISTIC`, or the `STATISTIC` of the usual latency. Each must exist
+    /// in one of the tables.
     ///
     /// # Errors
-    /// If one is unknown, is in none of the tables, or is not judged; with the valid ones.
+    /// If a figure is unknown, is in none of the tables, or cannot be judged; the text lists the valid ones.
     pub fn named(names: &[String], tables: &[&MetricTable]) -> Result<Self, SelectionError> {
         let there = || there(tables).join(", ");
         let mut found = Vec::new();
@@ -140,7 +140,7 @@ impl Selection {
     /// Selects figures by name, before there are results.
     ///
     /// # Errors
-    /// If one is unknown or is not judged; with the valid ones.
+    /// If a figure is unknown or cannot be judged; the text lists the valid ones.
     pub fn asked(names: &[String]) -> Result<Self, SelectionError> {
         let judged = Figure::ALL.iter().filter(|figure| figure.better() != Better::Neither);
         let there = || judged.clone().map(|figure| figure.id()).collect::<Vec<_>>().join(", ");
@@ -155,7 +155,7 @@ impl Selection {
         names.iter().map(one).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Most figures per row; `usual` if none is named.
+    /// Largest number of figures per row; `usual` if the user named none.
     pub fn most(&self, usual: usize) -> usize {
         let of = |wanted: &Wanted| match wanted {
             Wanted::Figure(FigureName { statistic: None, .. }) => STATISTICS.len(),
@@ -164,7 +164,7 @@ impl Selection {
         if self.0.is_empty() { usual } else { self.0.iter().map(of).sum() }
     }
 
-    /// This selection, or, if no figure is named, the first headline of the table: its p50 and p99, or its value.
+    /// This selection; if the user named no figure, p50 and p99 or the value of the table's first headline figure.
     pub(crate) fn or_headline(&self, table: &MetricTable) -> Self {
         let has = |figure: &&Figure| table.select(|key| key.figure == **figure).next().is_some();
         match Figure::HEADLINES.iter().find(has) {
@@ -182,12 +182,12 @@ impl Selection {
 
     /// Selected figures of a table, by sub-experiment, payload and load, then in the order of the selection.
     ///
-    /// Each is of all messages, and of the last of several followers; without either, of each stream that has it.
+    /// Values are over all messages, and for the last of several followers; without these, for each stream.
     pub fn select(&self, table: &MetricTable) -> Vec<Selected> {
         self.select_of(table, preferred)
     }
 
-    /// Figures of these kinds, of all streams.
+    /// Figures of these kinds, for all streams.
     pub(crate) fn every(kinds: &[(Figure, Statistic)], table: &MetricTable) -> Vec<Selected> {
         let name = |&(figure, statistic): &(Figure, Statistic)| {
             Wanted::Figure(FigureName { figure, statistic: Some(statistic) })
@@ -258,7 +258,7 @@ fn selected(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, stat
     Some(Selected { address, rounds, value, error, needs })
 }
 
-/// Value of a derived figure over rounds: for a loss that of all messages, else the median.
+/// Value of a derived figure over rounds: the share over all messages for losses, else the median.
 fn folded(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, rounds: &[(u32, f64)]) -> Option<f64> {
     let values: Vec<f64> = rounds.iter().map(|(_, value)| *value).collect();
     if !matches!(figure, Figure::LossShare | Figure::DeliveredShare) {
@@ -290,7 +290,7 @@ fn there(tables: &[&MetricTable]) -> Vec<String> {
     all.map(|(figure, statistic)| FigureName { figure, statistic: Some(statistic) }.to_string()).collect()
 }
 
-/// Line about percentiles with too few samples for an upper bound, each with the samples that a round needs.
+/// Line about percentiles with too few samples for an upper bound, with the samples that a round needs.
 pub(crate) fn too_few<'a>(unbounded: impl Iterator<Item = (&'a FigureAddress, u64)>) -> Option<String> {
     too_few_named(unbounded.map(|(address, needs)| (format!("{} {}", address.place(), address.name()), needs)))
 }
@@ -310,7 +310,7 @@ fn too_few_named(unbounded: impl Iterator<Item = (String, u64)>) -> Option<Strin
     (!told.is_empty()).then(|| format!("too few samples per round for a one-sided upper bound: {shown}{more}; use -n"))
 }
 
-/// Items missing on one side, each as coarse as possible: sub-experiments, payloads and loads, or figures.
+/// Items that the other side lacks, as coarse as possible: sub-experiments, payloads and loads, or figures.
 pub fn missing(of_one: &[Selected], of_other: &[Selected]) -> Vec<String> {
     let place = FigureAddress::located;
     let addresses: HashSet<&FigureAddress> = of_other.iter().map(|one| &one.address).collect();
@@ -340,7 +340,7 @@ pub(crate) mod tests {
     use tripmeter_model::pace::OfferedLoad;
     use tripmeter_model::trial::Trial;
 
-    /// One trial of round trips: p50, p99 and messages lost of 100.
+    /// Trial of 100 round trips with this p50, p99 and number of lost messages.
     pub(crate) fn trial(p50: f64, p99: f64, lost: u64) -> Trial {
         let mut trial = Trial::new(OfferedLoad::Closed);
         for (statistic, value) in [(Statistic::N, 100.0), (Statistic::P50, p50), (Statistic::P99, p99)] {

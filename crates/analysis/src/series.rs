@@ -3,16 +3,16 @@
 use tripmeter_model::series::{Correlation, Modes, Series, Trend};
 use tripmeter_stats::rounds::{DRIFT_CHANGE, MODES_RATIO};
 
-/// Smallest change of a figure by a warm-up that counts, as a share.
+/// Smallest share by which a warm-up must change a figure to count.
 pub const WARM_UP_CHANGE: f64 = 0.05;
-/// Largest p-value of a drift that counts; its smallest change is [`DRIFT_CHANGE`].
+/// Largest p-value at which a drift counts; its smallest change is [`DRIFT_CHANGE`].
 pub const DRIFT_P: f64 = 0.001;
-/// Smallest share of samples in each mode; the smallest ratio of their medians is [`MODES_RATIO`].
+/// Smallest share of samples in each of two modes that count; the smallest ratio of their medians is [`MODES_RATIO`].
 pub const MODES_SHARE: f64 = 0.05;
-/// Largest effective share of samples at which correlation counts.
+/// Share of effective samples at or below which correlation counts.
 pub const EFFECTIVE_SHARE: f64 = 0.1;
 
-/// True for the mean, the median and the 99th percentile, in this order, that change without the warm-up.
+/// Flags for mean, median and 99th percentile, in this order: true if the figure changes without the warm-up.
 pub fn warm_up_changes(series: &Series) -> [bool; 3] {
     let Some(warm_up) = series.warm_up.filter(|warm_up| warm_up.is_reliable) else { return [false; 3] };
     let changes = |[all, rest]: [f64; 2]| (rest / all - 1.0).abs() >= WARM_UP_CHANGE;
@@ -24,7 +24,7 @@ pub fn drifts(series: &Series) -> Option<Trend> {
     series.drift.filter(|drift| drift.p <= DRIFT_P && drift.change.abs() >= DRIFT_CHANGE)
 }
 
-/// Modes, if there are two that count.
+/// Modes, if they count.
 pub fn has_modes(series: &Series) -> Option<Modes> {
     series.modes.filter(|modes| {
         modes.dip >= modes.dip_limit
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use tripmeter_stats::series::Thinned;
 
-    /// About 1 µs with bell-shaped noise, changed by `change` of the index.
+    /// Samples of about 1 µs with bell-shaped noise, each changed by `change` of its index.
     fn audited(n: usize, change: impl Fn(usize, f64) -> f64) -> Series {
         let mut random = fastrand::Rng::with_seed(5);
         let mut found = Thinned::default();

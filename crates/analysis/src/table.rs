@@ -13,16 +13,16 @@ use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::order::fewest_for_upper_bound;
 use tripmeter_stats::rounds::{ALPHA, Estimate, figure_over_rounds};
 
-/// Figures that show a missed rate.
+/// Rates, which show a missed rate themselves.
 const RATES: [Figure; 5] =
     [Figure::AchievedRate, Figure::SlowestRate, Figure::PublishedRate, Figure::ReceivedRate, Figure::Completed];
 
-/// One line of most tables: one sub-experiment at one payload and one offered load.
+/// Row of most tables: one sub-experiment at one payload and one offered load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Row {
     /// Index of the sub-experiment, in the order of the plan.
     pub sub: u32,
-    /// Bytes of every message, or of the largest.
+    /// Bytes per message; of the largest if sizes differ.
     pub payload_bytes: u64,
     /// Index of the offered load, in the order of first measurement.
     pub load: u32,
@@ -44,15 +44,15 @@ pub struct Key {
 /// Values of one figure, round by round.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds<'a> {
-    /// Address.
+    /// Address of the figure.
     pub key: Key,
-    /// Rounds that have it, ascending.
+    /// Rounds that have the figure, ascending.
     pub rounds: &'a [u32],
     /// Value of each round, in the unit of the figure.
     pub values: &'a [f64],
     /// Interval within each round.
     pub within: &'a [Option<Interval>],
-    /// Largest error of the values by two clocks, in their unit, over all rounds; 0 with one clock.
+    /// Largest error of the values from the clocks of two hosts, in their unit, over all rounds; 0 with one clock.
     pub error: f64,
 }
 
@@ -66,7 +66,7 @@ impl Rounds<'_> {
         }
     }
 
-    /// Value of a round that has it.
+    /// Value in a round; `None` if the round lacks the figure.
     pub fn at(&self, round: u32) -> Option<f64> {
         Some(self.values[self.rounds.binary_search(&round).ok()?])
     }
@@ -76,12 +76,12 @@ impl Rounds<'_> {
         figure_over_rounds(self.values, self.errors())
     }
 
-    /// Errors on both sides of the values.
+    /// Error bounds below and above the values.
     pub fn errors(&self) -> ErrorBounds {
         ErrorBounds::both(self.error)
     }
 
-    /// Values of the rounds that both have.
+    /// Pairs of values from the rounds that both have.
     pub fn paired(&self, other: &Rounds<'_>) -> Vec<(f64, f64)> {
         self.rounds.iter().zip(self.values).filter_map(|(round, value)| Some((*value, other.at(*round)?))).collect()
     }
@@ -93,7 +93,7 @@ pub struct MetricTable {
     subs: Vec<String>,
     loads: Vec<OfferedLoad>,
     streams: Vec<Stream>,
-    /// Index of each stream: a recording may have thousands of topics.
+    /// Index of each stream, in a map because a recording may have thousands of topics.
     places_of_streams: HashMap<Stream, u32>,
     keys: Vec<(Key, Range<usize>)>,
     rounds: Vec<u32>,
@@ -106,16 +106,16 @@ pub struct MetricTable {
     pub may_sample_kernel_time: bool,
 }
 
-/// Collects trials in any order.
+/// Builder of a table, which takes trials in any order.
 #[derive(Debug, Default)]
 pub struct Builder {
     table: MetricTable,
     entries: Vec<(Key, u32, f64, Option<Interval>)>,
-    /// Index of each sub-experiment: there may be thousands.
+    /// Index of each sub-experiment, in a map because there may be thousands.
     places_of_subs: HashMap<String, u32>,
 }
 
-/// Index of `one` in `all`, to which it is added if it is new.
+/// Index of `one` in `all`; adds it if it is new.
 fn index_of<T: PartialEq + Clone>(all: &mut Vec<T>, one: &T) -> u32 {
     let found = all.iter().position(|known| known == one).unwrap_or_else(|| {
         all.push(one.clone());
@@ -127,7 +127,7 @@ fn index_of<T: PartialEq + Clone>(all: &mut Vec<T>, one: &T) -> u32 {
 impl Builder {
     /// Builder for sub-experiments of these names, in this order.
     pub fn new(subs: Vec<String>) -> Self {
-        // For equal names the first counts.
+        // If names are equal, the first one counts.
         let mut places_of_subs = HashMap::new();
         for (name, place) in subs.iter().zip(0..) {
             places_of_subs.entry(name.clone()).or_insert(place);
@@ -187,7 +187,7 @@ impl MetricTable {
         Self::of_those(manifest, |_, _| true)
     }
 
-    /// Figures of the payloads that count, each of a sub-experiment in one round.
+    /// Figures of the payloads, each of a sub-experiment in one round, for which `counts` is true.
     pub fn of_those(manifest: &Manifest, counts: impl Fn(&SubExperimentResult, &PayloadResult) -> bool) -> Self {
         let planned = &manifest.plan.sub_experiments;
         let undisturbed: HashSet<&str> =
@@ -216,7 +216,7 @@ impl MetricTable {
         self.loads[row.load as usize]
     }
 
-    /// True if the messages of a row have several sizes, of which its payload is the largest.
+    /// True if the messages of a row have several sizes, the largest of which is its payload.
     pub fn has_several_sizes(&self, row: Row) -> bool {
         self.several_sizes.contains(&row)
     }
@@ -267,8 +267,8 @@ impl MetricTable {
         Rounds { key: *key, rounds, values, within, error: self.error(*key, rounds, values) }
     }
 
-    /// Largest error of a figure by two clocks, for these rounds and values. A stream without its own error has that of
-    /// all.
+    /// Largest error of a figure from the clocks of two hosts, for these rounds and values. A stream without its own
+    /// error has that of stream `all`.
     fn error(&self, key: Key, rounds: &[u32], values: &[f64]) -> f64 {
         if !key.figure.has_two_clocks() || key.statistic == Statistic::N {
             return 0.0;
@@ -276,24 +276,24 @@ impl MetricTable {
         let (stream, all) = (self.stream(key), Stream::all());
         let get = |stream, figure| self.get(key.row, stream, figure, Statistic::Value);
         let Some(error) = get(stream, Figure::ClockError).or_else(|| get(&all, Figure::ClockError)) else { return 0.0 };
-        // Rounds with insufficiently known clocks have no value.
+        // Rounds with too large clock errors have no value.
         let ns = rounds.iter().filter_map(|round| error.at(*round)).fold(0.0, f64::max);
         if key.figure.unit() == Unit::Ns {
             return ns;
         }
-        // Counted over a time that may be shorter by the error; at least 1 ns of it remains.
+        // For rates: the time of counting may be shorter by the error, but is at least 1 ns.
         let Some(time) = get(stream, Figure::Subscription) else { return 0.0 };
         let shortest_ns = rounds.iter().filter_map(|round| time.at(*round)).fold(f64::INFINITY, f64::min);
         let largest = values.iter().copied().fold(0.0, f64::max);
         largest * ns / (shortest_ns - ns).max(1.0)
     }
 
-    /// Figures whose key is wanted, in the order of the keys.
+    /// Figures with a wanted key, in the order of the keys.
     pub fn select(&self, is_wanted: impl Fn(&Key) -> bool) -> impl Iterator<Item = Rounds<'_>> {
         (0..self.keys.len()).filter(move |place| is_wanted(&self.keys[*place].0)).map(|place| self.at(place))
     }
 
-    /// Rows of all figures whose key is wanted, by sub-experiment, payload and load.
+    /// Rows that have a figure with a wanted key, by sub-experiment, payload and load.
     pub fn rows(&self, is_wanted: impl Fn(&Key) -> bool) -> Vec<Row> {
         let mut rows: Vec<Row> = self.keys.iter().map(|(key, _)| *key).filter(is_wanted).map(|key| key.row).collect();
         rows.dedup();
@@ -308,7 +308,8 @@ impl MetricTable {
         Some(self.at(place))
     }
 
-    /// True if each round has enough samples for an upper bound at 95 %, or if it is not a percentile above the median.
+    /// True if each round has enough samples for an upper bound at 95 %. Also true if not a percentile above the
+    /// median.
     pub fn is_bounded(&self, row: Row, stream: &Stream, figure: Figure, statistic: Statistic) -> bool {
         self.samples_needed(row, stream, figure, statistic).is_none()
     }
@@ -321,8 +322,8 @@ impl MetricTable {
         (fewest < needed as f64).then_some(needed)
     }
 
-    /// Lines about rows of a sub-experiment whose offered rate was missed: those whose rate is not among the `judged`
-    /// figures, then the others.
+    /// Lines about rows of a sub-experiment whose offered rate was missed. The first list has rows whose rate is not
+    /// among the `judged` figures, the second has the others.
     pub fn missed_rates(&self, name: &str, judged: &[&FigureAddress]) -> [Vec<(Row, String)>; 2] {
         let is_judged = |row: &Row| {
             judged.iter().any(|one| {
@@ -340,7 +341,7 @@ impl MetricTable {
         self.all_rows().filter(|row| self.is_rate_missed(*row)).collect()
     }
 
-    /// True if a figure is of that row, whose rate was missed, and is not such a rate itself.
+    /// True if a figure belongs to `row`, whose rate was missed, and is not a rate itself.
     pub(crate) fn is_of_missed(&self, row: Row, address: &FigureAddress) -> bool {
         let is_here = row.payload_bytes == address.payload_bytes && self.load(row) == address.load;
         is_here && self.sub(row) == address.sub_experiment && !RATES.contains(&address.figure)
@@ -354,12 +355,12 @@ impl MetricTable {
         let least = |figure| values(figure).iter().copied().reduce(f64::min);
         let kept = least(Figure::AchievedRate).or_else(|| least(Figure::PublishedRate)).map(f64::round);
         let rates = match kept.zip(least(Figure::OfferedRate)) {
-            // Kept overall, with messages sent in clusters.
+            // The rate was kept overall, but messages were sent in clusters.
             Some((kept, offered)) if kept >= offered.round() => {
                 let late = values(Figure::Behind).iter().copied().reduce(f64::max).unwrap_or(0.0);
                 format!(": up to {late} messages per round were sent late")
             }
-            // Times are whole nanoseconds, and a rate made of them is not what was asked for to the last digit.
+            // The offered rate is rounded: computed from whole nanoseconds, its last digits differ from the request.
             Some((kept, offered)) => format!(": {kept} of {} /s", (offered * 1e6).round() / 1e6),
             None => String::new(),
         };
@@ -378,8 +379,8 @@ impl MetricTable {
     }
 }
 
-/// Samples needed for a one-sided upper bound at 95 % of a percentile above the median; `None` for other statistics. A
-/// median of few samples is a poor one, but no other figure under its name.
+/// Samples needed for a one-sided upper bound at 95 % of a percentile above the median; `None` for other statistics.
+/// With few samples, a high percentile is merely the maximum, but a median is still a median.
 pub fn samples_for(statistic: Statistic) -> Option<u64> {
     let below = match statistic {
         Statistic::P90 => 0.9,
@@ -457,7 +458,7 @@ mod tests {
             trial.put(&all, Figure::ReceivedRate, 500.0);
             builder.add("a", round, 1024, trial);
         }
-        // Its latencies are omitted, without effect on others.
+        // The latencies of this round are omitted, without effect on others.
         let mut refused = trial(OfferedLoad::Max, 100.0, 0.0);
         refused.put(&all, Figure::ClockError, 1e6);
         builder.add("a", 7, 1024, refused);
@@ -474,7 +475,7 @@ mod tests {
             of(&all, Figure::Subscription, Statistic::Value),
             of(&all, Figure::ReceivedRate, Statistic::Value),
         ];
-        // 26 messages in 1000 instead of 1026 ns are 13 per second more.
+        // The time of 1026 ns may be 26 ns too long, so the rate of 500 /s may be 500 * 26 / 1000 = 13 /s higher.
         assert_eq!(errors.map(|rounds| rounds.error), [26.0, 0.0, 0.0, 26.0, 13.0]);
     }
 }

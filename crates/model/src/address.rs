@@ -1,4 +1,4 @@
-//! Address of a figure over the rounds of an experiment: by names, so that it is equal in every experiment.
+//! Address of a figure over the rounds of an experiment. It consists of names, so that it is valid in every experiment.
 
 use crate::figure::{Figure, Statistic, Unit};
 use crate::metric::Stream;
@@ -14,7 +14,7 @@ use std::str::FromStr;
 pub struct FigureAddress {
     /// Name of the sub-experiment.
     pub sub_experiment: String,
-    /// Bytes of every message, or of the largest.
+    /// Bytes per message; of the largest if sizes differ.
     pub payload_bytes: u64,
     /// True if messages have several sizes: changes how the address is shown, not equality.
     #[serde(skip)]
@@ -22,7 +22,7 @@ pub struct FigureAddress {
     /// Offered load.
     #[serde(rename = "offered_load", serialize_with = "as_text")]
     pub load: OfferedLoad,
-    /// Messages or process that the figure is of.
+    /// Messages or process that the figure belongs to.
     pub stream: Stream,
     /// The figure.
     pub figure: Figure,
@@ -45,7 +45,7 @@ impl PartialEq for FigureAddress {
 
 impl Hash for FigureAddress {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Without the load, a float: few addresses differ in it alone.
+        // Without the load, which is a float: few addresses differ in the load alone.
         (&self.sub_experiment, self.payload_bytes, &self.stream, self.figure, self.statistic).hash(state);
     }
 }
@@ -56,13 +56,13 @@ impl FigureAddress {
         self.figure.unit()
     }
 
-    /// Figure and statistic, `rtt_half_ns.p50` or `loss_share`; before them the stream if it is not `all`.
+    /// Figure and statistic, e.g. `rtt_half_ns.p50` or `loss_share`, after the stream unless that is `all`.
     pub fn name(&self) -> String {
         let name = FigureName { figure: self.figure, statistic: Some(self.statistic) };
         if self.stream == Stream::all() { name.to_string() } else { format!("{} {name}", self.stream) }
     }
 
-    /// True if the addresses differ at most in the payload.
+    /// True if the addresses are equal, or differ only in the payload.
     pub fn is_same_but_for_payload(&self, other: &Self) -> bool {
         Self { payload_bytes: self.payload_bytes, ..other.clone() } == *self
     }
@@ -107,7 +107,7 @@ impl fmt::Display for FigureAddress {
     }
 }
 
-/// A figure as users write it: `FIGURE[.STATISTIC]`.
+/// Name of a figure, as users write it: `FIGURE[.STATISTIC]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FigureName {
     /// The figure.
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(recorded.to_string(), "uds on all topics: one_way_ns.p99");
         let topic = FigureAddress { stream: Stream::topic("/a"), ..recorded.clone() };
         assert_eq!(topic.to_string(), "uds on one topic: topic=/a one_way_ns.p99");
-        // As a file of limits has it.
+        // As read from a file of limits.
         assert_eq!(recorded, FigureAddress { has_several_sizes: false, ..recorded.clone() });
         let json = serde_json::to_value(&closed).unwrap();
         assert_eq!((&json["offered_load"], &json["stream"]), (&"closed".into(), &"all".into()));

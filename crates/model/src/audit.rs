@@ -1,17 +1,17 @@
-//! Audit of a machine: what disturbs measuring on it, and the fixes.
+//! Audit of a machine: settings and activity that disturb measurements, and their fixes.
 
 use crate::count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Stands for a value that the machine does not show.
+/// Text in place of a value that the machine does not show.
 pub const NOT_VISIBLE: &str = "not visible here";
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// As it should be, good to know, or not visible.
+    /// Good, informative, or not visible.
     Info,
     /// Figures are likely to be worse or less steady than the transport's own.
     Warn,
@@ -30,7 +30,7 @@ impl Level {
     }
 }
 
-/// Description of a check, for people.
+/// Description of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckInfo {
     /// Name of the check.
@@ -39,8 +39,8 @@ pub struct CheckInfo {
     pub source: &'static str,
     /// Limit from which it warns or fails.
     pub limit: &'static str,
-    /// Command that fixes it, or advice where there is none. `CPUS` stands for the CPUs audited, `OTHERS` for all
-    /// others.
+    /// Command that fixes the setting, or advice if no command can. `CPUS` stands for the audited CPUs, `OTHERS` for
+    /// all others.
     pub fix: &'static str,
 }
 
@@ -49,15 +49,15 @@ pub struct CheckInfo {
 pub struct Finding {
     /// Name of the check.
     pub check: String,
-    /// How much it matters.
+    /// Severity.
     pub level: Level,
-    /// False if the machine does not show it. It may be good or bad then.
+    /// False if the machine does not show the value, so that it may be good or bad.
     pub visible: bool,
-    /// Value seen; if it is not visible, the reason.
+    /// Value found; the reason if it is not visible.
     pub value: String,
     /// Limits at which it warns or fails.
     pub limit: String,
-    /// The command that would fix it, or what to do where no command can; absent if it is as it should be.
+    /// Command that fixes the setting, or advice if no command can; absent if the setting is good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
@@ -65,11 +65,11 @@ pub struct Finding {
 /// Noise floor: interruptions of a thread that was bound to a CPU and only read the clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hiccups {
-    /// The CPU.
+    /// Number of the CPU.
     pub cpu: usize,
-    /// How long it read, in nanoseconds.
+    /// Duration of the spin, in nanoseconds.
     pub duration_ns: u64,
-    /// Two readings further apart than this, in nanoseconds, have a gap between them.
+    /// Shortest gap, in nanoseconds: a longer time between two readings counts as a gap.
     pub threshold_ns: u64,
     /// Number of gaps.
     pub gaps: u64,
@@ -79,12 +79,12 @@ pub struct Hiccups {
     pub max_ns: u64,
     /// Sum of the gaps, in nanoseconds.
     pub lost_ns: u64,
-    /// Why the thread could not be bound to the CPU, if so.
+    /// Reason if the thread could not be bound to the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_bound: Option<String>,
 }
 
-/// Where a process or thread was allowed to run, and how often it was disturbed.
+/// CPUs that a process or thread was allowed to use, and how often it was disturbed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessActivity {
     /// `leader`, `follower`, `follower 2` if there are several, or `spin on CPU 3`.
@@ -99,10 +99,10 @@ pub struct ProcessActivity {
     /// CPU time of all its threads over its whole life, in nanoseconds.
     #[serde(deserialize_with = "count::read")]
     pub cpu_time_ns: u64,
-    /// How often its threads gave a CPU up by themselves.
+    /// Number of times that its threads gave up a CPU, e.g. to wait.
     #[serde(deserialize_with = "count::read")]
     pub voluntary_switches: u64,
-    /// How often a CPU was taken from them.
+    /// Number of times that the kernel took a CPU from its threads.
     #[serde(deserialize_with = "count::read")]
     pub involuntary_switches: u64,
     /// Page faults served from memory.
@@ -111,99 +111,99 @@ pub struct ProcessActivity {
     /// Page faults that waited for a disk.
     #[serde(deserialize_with = "count::read")]
     pub major_faults: u64,
-    /// Files of the libraries that it had loaded at its end; only where a sub-experiment has an environment of its own.
+    /// Files of the libraries that were loaded at its end; only if a sub-experiment has its own environment variables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<String>,
 }
 
-/// Differences of the kernel's counters over a time; those that are not visible are absent.
+/// Increases of the kernel's counters over an interval; counters that are not visible are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Activity {
-    /// Length of that time, in nanoseconds.
+    /// Length of the interval, in nanoseconds.
     pub duration_ns: u64,
     /// Activity of each audited CPU.
     pub cpus: Vec<CpuActivity>,
     /// CPU time of processes other than Tripmeter's, in nanoseconds, over all CPUs.
     pub others_ns: Option<u64>,
-    /// Those that used most.
+    /// Other processes that used most CPU time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub busiest: Vec<OtherProcess>,
     /// Time in which some task waited for a CPU, memory, or a disk.
     pub pressure: Pressure,
-    /// How often, and how long in nanoseconds, the control groups of this process were throttled, over all CPUs.
+    /// Throttling of the control groups of this process, over all CPUs.
     pub throttled: Option<Throttled>,
 }
 
-/// Activity of a CPU over a time.
+/// Activity of a CPU over an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuActivity {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: usize,
-    /// Time that the hypervisor gave to others while this CPU had work, in nanoseconds.
+    /// Time that the hypervisor gave to other machines while this CPU had work, in nanoseconds.
     pub steal_ns: Option<u64>,
     /// Time that other hardware threads of the same core were busy, in nanoseconds; 0 if there are none.
     pub sibling_busy_ns: Option<u64>,
     /// Interrupts.
     pub interrupts: Option<Interrupts>,
-    /// How often it was slowed down by heat.
+    /// Number of times that heat slowed the CPU down.
     pub thermal_throttles: Option<u64>,
 }
 
 /// Interrupts of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interrupts {
-    /// By devices.
+    /// Interrupts by devices.
     pub device: u64,
-    /// By the CPU's own timer.
+    /// Interrupts by the CPU's own timer.
     pub timer: u64,
-    /// All others: mostly by other CPUs.
+    /// All other interrupts, mostly by other CPUs.
     pub other: u64,
 }
 
 /// A process other than Tripmeter's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherProcess {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// Its CPU time, in nanoseconds.
+    /// CPU time of the process, in nanoseconds.
     pub cpu_time_ns: u64,
 }
 
 /// Time in which some task waited, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pressure {
-    /// For a CPU.
+    /// Time in which some task waited for a CPU.
     pub cpu_ns: Option<u64>,
-    /// For memory.
+    /// Time in which some task waited for memory.
     pub memory_ns: Option<u64>,
-    /// For a disk.
+    /// Time in which some task waited for a disk.
     pub io_ns: Option<u64>,
 }
 
-/// How much control groups were throttled.
+/// Throttling of control groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Throttled {
-    /// Periods.
+    /// Number of throttled periods.
     pub periods: u64,
-    /// Time, in nanoseconds.
+    /// Throttled time, in nanoseconds.
     pub time_ns: u64,
 }
 
 /// One audit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
-    /// The CPUs audited: those that leader and follower use.
+    /// Audited CPUs: those that leader and follower use.
     pub cpus: Vec<usize>,
-    /// One for each check, in the order of the list of checks.
+    /// Findings, one per check, in the order of the list of checks.
     pub findings: Vec<Finding>,
-    /// Activity meanwhile: before an experiment, during the hiccup spin (empty without one); after it, since its start.
+    /// Activity during the hiccup spin, empty without one; in the audit after an experiment, since its start.
     pub activity: Activity,
-    /// The noise floor of each CPU, all at the same time; after an experiment only if that took four seconds or more.
+    /// Noise floor of each CPU, measured at the same time; after an experiment only if it took at least four seconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hiccups: Vec<Hiccups>,
-    /// The threads that saw them; processes that measured stand at their sub-experiment.
+    /// Threads that measured the noise floor. Measuring processes are listed at their sub-experiment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessActivity>,
 }

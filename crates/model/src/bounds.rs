@@ -1,5 +1,5 @@
-//! Bounds of results files. Writers keep them too, so stored files can be read; text from outside is cut to smaller
-//! ones.
+//! Bounds of results files. Writers keep them too, so that stored files can be read. Text from outside has smaller
+//! bounds.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -8,25 +8,25 @@ use std::borrow::Cow;
 
 /// Most bytes of `manifest.json` and `audit.json`, and of a line of `trials.jsonl`.
 pub const MOST_BYTES: u64 = 64 << 20;
-/// Most bytes of `trials.jsonl`: [`MOST_TRIALS`](crate::plan::MOST_TRIALS) of 10 kB, with all attempts. Lines in
-/// `docs/results` have 0.9 to 4.6 kB.
+/// Most bytes of `trials.jsonl`: [`MOST_TRIALS`](crate::plan::MOST_TRIALS) lines of 10 kB, including all attempts.
+/// Lines in `docs/results` have 0.9 to 4.6 kB.
 pub const MOST_TRIALS_BYTES: u64 = 1 << 30;
 /// Most elements of all lists in a file, or in a line of `trials.jsonl`.
 pub const MOST_ELEMENTS: usize = 250_000;
-/// Most members of all objects together, not counting the first of each.
+/// Most members of all JSON objects together, not counting the first member of each.
 pub const MOST_MEMBERS: usize = 4_000_000;
 /// Most bytes of a string in its JSON form.
 pub const MOST_TEXT_BYTES: usize = 64 << 10;
-/// Most bytes of a string from another host, plugin or process: several fit into one string of a file, even escaped.
+/// Most bytes of a string from another host, plugin or process. Several, even escaped, fit into one string of a file.
 pub const MOST_SAID_BYTES: usize = 4 << 10;
-/// Most bytes, as JSON, of one message from another host or process that is kept.
+/// Most bytes of one stored message from another host or process, as JSON.
 pub const MOST_SAID_IN_ALL: usize = 1 << 20;
 /// Most elements of all lists in such a message.
 pub const MOST_SAID_ELEMENTS: usize = 20_000;
 
-/// Cuts a text of more than [`MOST_SAID_BYTES`] and adds the number of bytes left out.
+/// Cuts a text of more than [`MOST_SAID_BYTES`] and appends the number of omitted bytes.
 pub fn cut(text: &str) -> Cow<'_, str> {
-    /// Room for that number: a text that was cut is not cut again.
+    /// Room for that number, so that a cut text is not cut again.
     const WORDS: usize = 48;
     if text.len() <= MOST_SAID_BYTES {
         return Cow::Borrowed(text);
@@ -39,7 +39,7 @@ pub fn cut(text: &str) -> Cow<'_, str> {
 /// Value from another host, plugin or process, with each text [`cut`].
 ///
 /// # Errors
-/// If it still exceeds [`MOST_SAID_IN_ALL`] bytes or [`MOST_SAID_ELEMENTS`] elements: value and limit.
+/// Value and limit, if it still exceeds [`MOST_SAID_IN_ALL`] bytes or [`MOST_SAID_ELEMENTS`] elements.
 pub fn said<T: Serialize + DeserializeOwned>(what: T) -> Result<T, String> {
     let mut value = serde_json::to_value(what).map_err(|error| error.to_string())?;
     cut_all(&mut value, MOST_SAID_BYTES, str::len);
@@ -54,11 +54,11 @@ pub fn said<T: Serialize + DeserializeOwned>(what: T) -> Result<T, String> {
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
-/// JSON of a results file, or of a line of one, without a line break at its end. A text over [`MOST_TEXT_BYTES`] is
+/// JSON of a results file, or of one of its lines, without a final line break. A text over [`MOST_TEXT_BYTES`] is
 /// [`cut`].
 ///
 /// # Errors
-/// If readers would still refuse it: value and limit.
+/// Value and limit, if readers would still refuse it.
 pub fn to_json(what: &impl Serialize, is_pretty: bool) -> Result<String, String> {
     let written = if is_pretty { serde_json::to_string_pretty(what) } else { serde_json::to_string(what) };
     let mut text = written.map_err(|error| error.to_string())?;
@@ -75,13 +75,13 @@ pub fn to_json(what: &impl Serialize, is_pretty: bool) -> Result<String, String>
     }
 }
 
-/// Bytes of a text in JSON, without its quotes.
+/// Length of a text in JSON, without its quotes, in bytes.
 pub fn json_bytes(text: &str) -> usize {
     serde_json::to_string(text).map_or(usize::MAX, |text| text.len() - 2)
 }
 
 fn cut_all(value: &mut Value, most: usize, bytes: fn(&str) -> usize) {
-    // Counting escapes takes longer, and most texts are short.
+    // A fast check first: most texts are short, and counting escapes takes longer.
     let is_long = |text: &str| 6 * text.len() > most && bytes(text) > most;
     match value {
         Value::String(text) if is_long(text) => *text = cut(text).into_owned(),
@@ -110,7 +110,7 @@ pub(crate) fn too_long(text: &str) -> Option<String> {
     (elements > MOST_ELEMENTS).then(|| format!("lists of {elements} elements in all (limit {MOST_ELEMENTS})"))
 }
 
-/// Sizes that [`too_long`] bounds.
+/// Sizes in a JSON text that [`too_long`] bounds.
 struct JsonCounts {
     longest: usize,
     elements: usize,
@@ -122,7 +122,7 @@ impl JsonCounts {
     fn count(text: &str) -> Self {
         let mut counts = Self { longest: 0, elements: 0, members: 0 };
         let (mut begin, mut is_escaped) = (None, false);
-        // One entry for each open bracket: true if it is a list's.
+        // One entry for each open bracket: true for a list.
         let mut open = Vec::new();
         for (at, byte) in text.bytes().enumerate() {
             match (byte, begin) {

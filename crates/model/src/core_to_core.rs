@@ -1,22 +1,22 @@
-//! Core-to-core probe: round trips of one cache line between the two CPUs, before and after a cell.
+//! Core-to-core probe: round trips of one cache line between the two CPUs, before and after the trials of a payload.
 
 use crate::count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The core-to-core probe before and after a payload.
+/// Core-to-core probes before and after a payload.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CoreToCoreProbes {
-    /// Before the warm-up.
+    /// Probe before the warm-up.
     pub before: Option<CoreToCoreProbe>,
-    /// After the last sample.
+    /// Probe after the last sample.
     pub after: Option<CoreToCoreProbe>,
 }
 
 /// One core-to-core probe: round trips of one cache line.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CoreToCoreProbe {
-    /// Round trips.
+    /// Number of round trips.
     #[serde(deserialize_with = "count::read")]
     pub samples: u64,
     /// Smallest round trip, in nanoseconds.
@@ -25,22 +25,22 @@ pub struct CoreToCoreProbe {
     pub median_ns: f64,
 }
 
-/// How the two core-to-core probes differ.
+/// Difference between the two core-to-core probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModeChange {
-    /// The smallest round trip differs: the CPUs met differently, e.g. as siblings of one core instead of two cores.
+    /// The smallest round trip differs: the CPUs were placed differently, e.g. on one core instead of two.
     Moved,
-    /// The median differs, but the smallest does not: something else used a CPU, or it ran at another speed.
+    /// The median differs, but the smallest does not: another process used a CPU, or its frequency changed.
     Disturbed,
-    /// A CPU was taken away during one of the probes, or both.
+    /// A CPU was taken away during at least one of the probes.
     TakenAway,
     /// A probe got no answer in half a second.
     NoAnswer,
 }
 
 impl ModeChange {
-    /// Description for people.
+    /// Description, for notes.
     pub fn as_str(self) -> &'static str {
         match self {
             ModeChange::Moved => "other cores, or siblings of one",
@@ -51,16 +51,16 @@ impl ModeChange {
     }
 }
 
-/// Largest ratio of the smallest, and of the median, round trips of two probes of one mode.
+/// Largest ratio between two probes of one mode, of their smallest and of their median round trips.
 ///
-/// Within a mode the ratio was up to 2.0 (the median of siblings that spin), between modes 2.7 and more.
+/// Measured ratios: up to 2.0 within a mode (medians of spinning siblings), 2.7 and more between modes.
 pub const ONE_MODE: f64 = 2.5;
 
-/// Median round trip, in nanoseconds, from which on a CPU was away: a cache line takes less.
+/// Median round trip, in nanoseconds, from which a CPU counts as taken away: a cache line takes less.
 pub const AWAY_NS: f64 = 5_000.0;
 
 impl CoreToCoreProbes {
-    /// Difference of the probes, or a problem of both; `None` if they are alike, or if there are not two.
+    /// Difference between the probes; `None` if they agree, or if one is missing.
     pub fn change(&self) -> Option<ModeChange> {
         let (before, after) = (self.before?, self.after?);
         let is_away = |probe: CoreToCoreProbe| probe.median_ns >= AWAY_NS;
@@ -74,8 +74,8 @@ impl CoreToCoreProbes {
         differ(before.median_ns, after.median_ns).then_some(ModeChange::Disturbed)
     }
 
-    /// One-way latency of a cache line, in nanoseconds: half the mean of the median round trips of the probes there
-    /// are.
+    /// One-way latency of a cache line, in nanoseconds: half of the median round trip, as the mean of the available
+    /// probes.
     pub fn one_way_ns(&self) -> Option<f64> {
         let medians: Vec<f64> = [self.before, self.after].into_iter().flatten().map(|probe| probe.median_ns).collect();
         (!medians.is_empty()).then(|| medians.iter().sum::<f64>() / medians.len() as f64 / 2.0)
@@ -91,7 +91,7 @@ mod tests {
         CoreToCoreProbes { before: probe(before), after: probe(after) }
     }
 
-    /// Values from this project's results.
+    /// Measured values, from this project's results.
     #[test]
     fn modes_are_distinguished() {
         let change = |probes: CoreToCoreProbes| probes.change();

@@ -1,4 +1,4 @@
-//! Counts in results files, bounded so that sums of a few do not overflow.
+//! Counts in results files, bounded so that the sum of a few does not overflow.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};

@@ -1,22 +1,22 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Messages of a trial or a payload by their outcome.
+/// Number of messages of a trial or a payload, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
-    /// Sent by the leader.
+    /// Messages sent by the leader.
     pub sent: u64,
-    /// Answered in time and intact.
+    /// Messages answered in time and intact.
     pub received: u64,
-    /// Never answered.
+    /// Messages never answered.
     pub lost: u64,
-    /// Answered after the time-out; not among the samples, and not lost.
+    /// Messages answered after the time-out; neither samples nor lost.
     pub late: u64,
-    /// Answers, or one-way messages, that came again.
+    /// Answers or one-way messages that arrived again.
     pub duplicated: u64,
-    /// Answers that came after the answer to a later message, or one-way messages that came after a later one.
+    /// Answers that arrived after the answer to a later message, or one-way messages that arrived after a later one.
     pub reordered: u64,
-    /// Answers, or messages at the follower, whose header or touched payload was not what was written.
+    /// Answers, or messages at the follower, whose header or touched payload differs from what was written.
     pub damaged: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Why a trial or a payload ended before its plan.
+//! Reason that a trial or a payload ended before its plan.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -8,24 +8,24 @@ use std::fmt;
 const TIME_CAP: &str = "time cap";
 const INTERRUPTED: &str = "interrupted";
 
-/// Reason for fewer samples than planned; in files its text.
+/// Reason for fewer samples than planned; files contain its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CutShort {
     /// The user asked to stop.
     Interrupted,
-    /// The time cap, which is planned; with the text that follows these words, such as ` of 2 s`.
+    /// The planned time cap, with the text after the words `time cap`, such as ` of 2 s`.
     TimeCap(String),
     /// A failure, or a search that found nothing, as a sentence.
     Broken(String),
 }
 
 impl CutShort {
-    /// By a time cap of this length, if it is known.
+    /// Time cap of this length, if the length is known.
     pub fn at_cap(cap_ns: Option<u64>) -> Self {
         Self::TimeCap(cap_ns.map_or_else(String::new, |ns| format!(" of {} s", ns as f64 / 1e9)))
     }
 
-    /// By a time cap before all offered loads were measured.
+    /// Time cap that ended the payload before all offered loads were measured.
     pub fn before_loads(measured: usize, planned: usize) -> Self {
         Self::TimeCap(format!(": {measured} of {planned} offered loads"))
     }

@@ -1,14 +1,14 @@
-//! Dates of results.
+//! Check of times in results.
 
-/// Years that results may have: times in nanoseconds since 1970 end in 2262.
+/// Valid years of results: times in nanoseconds since 1970 end in 2262.
 const YEARS: std::ops::RangeInclusive<u16> = 1970..=2261;
-/// Latest time that results are written with, in seconds since 1970: 2261-12-31T00:00:00Z, the same year in every zone.
+/// Latest time in results, in seconds since 1970: 2261-12-31T00:00:00Z, which is in the same year in every time zone.
 pub const LAST_SECOND: i64 = 9_214_560_000;
 
-/// Checks a time of results, RFC 3339, before a date library reads it, which may not take every year.
+/// Checks a time in results (RFC 3339) before a date library reads it, which may not accept every year.
 ///
 /// # Errors
-/// If it is malformed or its year is out of range, in one line.
+/// One line of text, if it is malformed or its year is out of range.
 pub fn check_date(text: &str) -> Result<(), String> {
     let shown = crate::plain_words::shortened(text);
     let year = text.get(..4).filter(|year| year.bytes().all(|digit| digit.is_ascii_digit()));

@@ -9,9 +9,9 @@ pub enum DeliveryStatus {
     Reordered,
     /// Arrived in time and intact, more than once.
     Duplicated,
-    /// Arrived later than the loss time-out after it was sent.
+    /// Arrived after the loss time-out.
     Late,
-    /// Its touched payload differs from what was written.
+    /// Arrived with a touched payload that differs from what was written.
     Damaged,
     /// Never arrived, or with an unreadable header.
     Lost,
@@ -21,7 +21,7 @@ impl DeliveryStatus {
     /// Statuses of messages that arrived in time and intact, so that their latencies count.
     pub const RECEIVED: [Self; 3] = [Self::Ok, Self::Reordered, Self::Duplicated];
 
-    /// Word in the file.
+    /// Name in the file of samples.
     pub fn as_str(self) -> &'static str {
         match self {
             DeliveryStatus::Ok => "ok",
@@ -33,7 +33,7 @@ impl DeliveryStatus {
         }
     }
 
-    /// Word in the file of calls: a damaged one failed, a lost or late one timed out.
+    /// Name for calls in the file of samples: `failed` if damaged, `timed_out` if lost or late.
     pub fn of_call(self) -> &'static str {
         match self {
             DeliveryStatus::Damaged => "failed",

@@ -4,7 +4,7 @@
 
 /// Success.
 pub const GOOD: u8 = 0;
-/// A finding, where findings are not counted.
+/// A finding, in commands that do not count findings.
 pub const FINDING: u8 = 1;
 /// Wrong command line: an unknown flag, transport, preset, payload or CPU.
 pub const USAGE: u8 = 64;
@@ -18,7 +18,7 @@ pub const UNAVAILABLE: u8 = 69;
 pub const SOFTWARE: u8 = 70;
 /// A folder or file cannot be created.
 pub const CANNOT_CREATE: u8 = 73;
-/// Some sub-experiments failed; the results of the others are there.
+/// Some sub-experiments failed; the others have results.
 pub const PARTIAL: u8 = 75;
 /// Interrupted; results so far are kept.
 pub const INTERRUPTED: u8 = 130;

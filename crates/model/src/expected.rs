@@ -1,4 +1,4 @@
-//! Fewest rows that files of samples must have, by their figures. A power loss or an interrupted copy may lose some.
+//! Fewest rows in files of samples, computed from figures. A power loss or an interrupted copy may lose rows.
 
 use crate::delivery::DeliveryStatus;
 use crate::figure::{Figure, Statistic};
@@ -21,14 +21,14 @@ const OF_ROWS: [Figure; 7] = [
     Figure::OneWay,
 ];
 
-/// Samples of a figure of a trial, over all streams or at the last of several followers.
+/// Number of samples that a trial has of a figure, over all streams or at the last of several followers.
 fn samples_of(trial: &Trial, figure: Figure) -> u64 {
     let streams = [Stream::all(), Stream::last()];
     let counts = streams.iter().filter_map(|stream| trial.get(stream, figure, Statistic::N));
     counts.map(|found| found.value as u64).max().unwrap_or(0)
 }
 
-/// Round trips of a payload in eProsima's file.
+/// Number of round trips of a payload in eProsima's file.
 pub fn round_trips(cell: &PayloadResult) -> u64 {
     cell.trials.iter().map(|trial| samples_of(trial, Figure::RttHalf)).sum()
 }
@@ -41,7 +41,7 @@ impl Manifest {
     }
 }
 
-/// Rows with times that the trials of a sub-experiment in a round have in `samples/<name>.csv`.
+/// Counts the rows with times in `samples/<name>.csv`, for the trials of a sub-experiment in one round.
 #[derive(Clone, Debug)]
 pub struct ExpectedRows {
     round: u32,
@@ -86,7 +86,7 @@ impl ExpectedRows {
         self.trials.contains(&trial)
     }
 
-    /// Counts a row; true if it is of an expected trial.
+    /// Counts a row; true if it belongs to an expected trial.
     pub fn add(&mut self, row: &SampleRow) -> bool {
         if row.round != self.round || !self.has(row.trial) {
             return false;
@@ -105,14 +105,14 @@ impl ExpectedRows {
     /// Checks that no row is missing, after the last row of `file` or if there is no file.
     ///
     /// # Errors
-    /// If rows are missing: their number, by trial.
+    /// Number of missing rows by trial, if any.
     pub fn check(&self, file: &Path) -> Result<(), FileError> {
         let missing = self.missing.iter().map(|(trial, rows)| format!("{rows} of trial {trial}")).collect::<Vec<_>>();
         if missing.is_empty() { Ok(()) } else { Err(lacking(file, "samples", &missing)) }
     }
 }
 
-/// Error for a file that lacks `what` of finished payloads, of which at most 10 are named.
+/// Error for a file that lacks `what` of finished payloads; names at most 10 missing ones.
 pub fn lacking(file: &Path, what: &str, missing: &[String]) -> FileError {
     const MOST: usize = 10;
     let more = match missing.len().saturating_sub(MOST) {

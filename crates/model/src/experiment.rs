@@ -12,21 +12,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Another number of samples for large payloads.
+/// Number of samples for payloads above a size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenSamplesAbove {
-    /// Size above which this number applies, as [`crate::payload::parse_list`] reads one.
+    /// Size above which this number applies, e.g. `64k`; parsed by [`crate::payload::parse_list`].
     pub payload: String,
     /// Round trips per payload.
     pub samples: u64,
 }
 
-/// A recording as an experiment names it.
+/// Recording, as written in an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenRecording {
-    /// MCAP files, or folders of them, that are played as one; a single one is written without a list.
+    /// MCAP files, or folders of them, that are played as one recording; a single one may be written without a list.
     #[serde(rename = "file", deserialize_with = "one_or_several", serialize_with = "as_one_or_several")]
     pub files: Vec<PathBuf>,
     /// Playback speed, 0.001 to 1000 times the recorded one; default 1.
@@ -40,13 +40,13 @@ pub struct WrittenRecording {
     pub until_s: Option<f64>,
 }
 
-/// A topic with a size and a rate of its own, as an experiment names it.
+/// Topic with its own size and rate, as written in an experiment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenTopic {
-    /// Its name, which no other topic of the experiment has.
+    /// Name, unique in the experiment.
     pub name: String,
-    /// Size of its messages, as [`crate::payload::parse_size`] reads it.
+    /// Size of its messages, e.g. `1k`; parsed by [`crate::payload::parse_size`].
     pub size: String,
     /// Messages per second.
     pub rate: String,
@@ -88,35 +88,35 @@ fn as_one_or_several<S: Serializer>(files: &[PathBuf], serializer: S) -> Result<
     }
 }
 
-/// Declares fields of the whole experiment that a sub-experiment can override, once for all types with them: if
-/// serde flattens one type into others, TOML errors lose line and column.
+/// Declares the fields of the whole experiment that a sub-experiment can override, once for all types that have them.
+/// Flattening by serde would do the same, but TOML errors would lose line and column.
 macro_rules! with_common_fields {
     ($($(#[$doc:meta])* $field:ident: $type:ty,)+) => {
-        /// Fields of the whole experiment that a sub-experiment can override; missing ones have their default.
+        /// Fields of the whole experiment that a sub-experiment can override; missing fields have their default.
         #[derive(Clone, Debug, Default, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct Common {
             $($(#[$doc])* pub $field: Option<$type>,)+
         }
 
-        /// One entry of `[[sub_experiment]]`.
+        /// Entry of `[[sub_experiment]]`.
         #[derive(Clone, Debug, Default, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct SubExperimentFile {
-            /// Transport, as [`crate::transport::Selector`] reads it; `*` stands for several.
+            /// Transport, e.g. `uds/datagram`, parsed by [`crate::transport::Selector`]; `*` selects several.
             pub transport: String,
-            /// Name, the stem of its files; default made of transport, wait and touch.
+            /// Name, also of its files; default made of transport, wait and touch.
             pub name: Option<String>,
             /// Title of its table; default the transport.
             pub title: Option<String>,
             $($(#[$doc])* pub $field: Option<$type>,)+
         }
 
-        /// A whole experiment as written.
+        /// Experiment, as written in a file.
         #[derive(Clone, Debug, Default, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct Experiment {
-            /// One-line description for people.
+            /// One-line description, shown in lists.
             pub summary: Option<String>,
             $($(#[$doc])* pub $field: Option<$type>,)+
             /// Number of rounds, each with fresh processes; default 1.
@@ -127,13 +127,13 @@ macro_rules! with_common_fields {
             pub seed: Option<u64>,
             /// Files of samples to keep, e.g. `["samples", "eprosima"]` or `["none"]`; default `["samples"]`.
             pub raw: Option<Raw>,
-            /// Newest rounds whose files of samples are kept; default all.
+            /// Number of newest rounds whose files of samples are kept; default all.
             pub keep_samples: Option<u32>,
-            /// Streams with figures of their own where topics or clients are many; default `few`.
+            /// Streams that have their own figures if there are many topics or clients; default `few`.
             pub streams: Option<Streams>,
             /// True if the floor is measured beside each sub-experiment; default true.
             pub floor: Option<bool>,
-            /// Start missing daemons, or require them; default `start`.
+            /// Policy for missing daemons: start them, or fail; default `start`.
             pub daemons: Option<Daemons>,
             /// Attempts per payload, 1 to 3, while the core-to-core probe changes; default 3.
             pub attempts: Option<u32>,
@@ -143,31 +143,31 @@ macro_rules! with_common_fields {
             pub leader_cpu: Option<usize>,
             /// CPU of the follower.
             pub follower_cpu: Option<usize>,
-            /// CPUs that both processes are confined to under `publish` and `call`, as `0-2`.
+            /// CPUs that both processes may use under `publish` and `call`, e.g. `0-2`.
             pub cpus: Option<String>,
-            /// True if it makes sense only between hosts and must name another one; default false.
+            /// True if the experiment makes sense only between hosts and needs `to`; default false.
             pub between_hosts: Option<bool>,
-            /// Other hosts as ssh takes them, e.g. `["user@host"]`, with a follower on each; default this host.
+            /// Other hosts, each with a follower, as ssh destinations, e.g. `["user@host"]`; default this host.
             pub to: Option<Vec<String>>,
-            /// Address or interface here that those hosts reach; default that of ssh.
+            /// Address or interface on this host that the other hosts reach; default that of ssh.
             pub interface: Option<String>,
-            /// Address or interface there, one for all hosts or one for each; default that of ssh.
+            /// Address or interface on the other hosts, one for all or one for each; default that of ssh.
             pub to_interface: Option<Vec<String>>,
             /// Largest clock error, in microseconds, at which one-way latencies between hosts are reported; default
             /// 100.
             pub max_clock_error_us: Option<f64>,
             /// Tables printed at the end; default `["screen"]`.
             pub tables: Option<Vec<TableKind>>,
-            /// Default settings of all transports that have them.
+            /// Settings for all transports that have a setting of this name.
             #[serde(default)]
             pub settings: BTreeMap<String, String>,
             /// Recording whose messages are published (`publish`, the default pattern then) or called (`call`).
             #[serde(rename = "recording")]
             pub written_recording: Option<WrittenRecording>,
-            /// Topics that are published in the place of a recording, for `duration_s`; default 10 s.
+            /// Topics that are published instead of a recording, for `duration_s`; default 10 s.
             #[serde(default, rename = "topic", skip_serializing_if = "Vec::is_empty")]
             pub written_topics: Vec<WrittenTopic>,
-            /// The recording, once read, or that of the topics.
+            /// The recording, once read, or one made of the topics.
             #[serde(skip)]
             pub recording: Option<Recording>,
             /// Sub-experiments.
@@ -176,26 +176,26 @@ macro_rules! with_common_fields {
         }
 
         impl Common {
-            /// Fields of `self`, and those of `other` where they are missing.
+            /// Fields of `self`, replaced by those of `other` where missing.
             pub fn or(&self, other: &Common) -> Common {
                 Common { $($field: self.$field.as_ref().or(other.$field.as_ref()).cloned(),)+ }
             }
         }
 
         impl SubExperimentFile {
-            /// Common fields that it sets itself.
+            /// Common fields that this entry sets.
             pub fn common(&self) -> Common {
                 Common { $($field: self.$field.as_ref().cloned(),)+ }
             }
         }
 
         impl Experiment {
-            /// Common fields that it sets for all sub-experiments.
+            /// Common fields that the experiment sets for all sub-experiments.
             pub fn common(&self) -> Common {
                 Common { $($field: self.$field.as_ref().cloned(),)+ }
             }
 
-            /// Overrides its fields and those of its sub-experiments by `flags`.
+            /// Overrides the fields of the experiment and of its sub-experiments by `flags`.
             pub fn override_with(&mut self, flags: &Common) {
                 $(if flags.$field.is_some() {
                     self.$field.clone_from(&flags.$field);
@@ -209,43 +209,42 @@ macro_rules! with_common_fields {
 with_common_fields! {
     /// Pattern; default `ping`.
     pattern: Pattern,
-    /// Payloads as [`crate::payload::parse_list`] reads them; default `1k..4M`.
+    /// Payloads, parsed by [`crate::payload::parse_list`]; default `1k..4M`.
     payloads: String,
     /// Round trips per payload; default 10,000.
     samples: u64,
-    /// Other numbers of samples above given sizes; the largest size below a payload applies.
+    /// Numbers of samples for payloads above given sizes; the largest size below a payload applies.
     samples_above: Vec<WrittenSamplesAbove>,
-    /// Round trips before those, not counted; default 1,000 or a tenth of the samples, whichever is less.
+    /// Round trips of the warm-up, not counted; default 1,000 or a tenth of the samples, whichever is less.
     warmup: u64,
     /// Time limit per payload, in seconds; default none.
     time_cap_s: f64,
     /// True if arrivals at the follower are recorded as well, for one-way latency; default false.
     one_way: bool,
-    /// Followers that receive every message; default 1.
+    /// Number of followers, each of which receives every message; default 1.
     followers: u32,
     /// Wait strategy of both sides; default the first of poll, block, callback that the transport supports.
     wait: Wait,
     /// Part of the payload that is written and verified; default `none`.
     touch: Touch,
-    /// Longest time of a trial under `throughput`, in seconds; default 1, or none if `samples` gives a number of
-    /// messages.
+    /// Longest duration of a trial under `throughput`, in seconds; default 1, or unlimited if `samples` is set.
     duration_s: f64,
-    /// Rate, messages per second. `throughput`: a list makes a trial of each; default `max`. `publish`: of each
-    /// publisher on each topic, `call`: calls of each client; default 1000. `ping`: round trips.
+    /// Rate per second. `throughput`: messages; a list makes one trial per rate; default `max`. `publish`: messages of
+    /// each publisher on each topic; `call`: calls of each client; default 1000. `ping`: round trips.
     rate: String,
     /// Largest loss at which `throughput` searches for the highest rate, e.g. `0` or `0.5%`.
     loss_bound: String,
-    /// Messages, calls or round trips per burst; a list makes a trial of each, after the rates.
+    /// Messages, calls or round trips per burst; a list makes one trial per size, after the rates.
     demand: String,
-    /// Milliseconds from the start of one burst to the next; a list makes a trial of each; default 5.
+    /// Milliseconds from the start of one burst to the next; a list makes one trial per value; default 5.
     recovery_ms: String,
-    /// Topics under `publish`, each with its own publishing thread; default 1.
+    /// Number of topics under `publish`, each with its own publishing thread; default 1.
     topics: u32,
-    /// Publishers under `publish` with one topic, each with its own thread; default 1.
+    /// Number of publishers under `publish` with one topic, each with its own thread; default 1.
     publishers: u32,
-    /// Time of a client's next call under `call`; default `bench`, or `fixed-freq` with a rate or bursts.
+    /// When a client makes its next call under `call`; default `bench`, or `fixed-freq` with a rate or bursts.
     mode: Mode,
-    /// Parallel clients under `call`, e.g. `4`; a list makes a sub-experiment of each; default 1.
+    /// Number of parallel clients under `call`, e.g. `4`; a list makes one sub-experiment per number; default 1.
     clients: String,
     /// Scheduling of both processes while they measure; default `other`.
     sched: Sched,
@@ -255,7 +254,7 @@ with_common_fields! {
 }
 
 impl SubExperimentFile {
-    /// Entry with a transport only.
+    /// Entry that sets only the transport.
     pub fn for_transport(transport: &str) -> Self {
         Self { transport: transport.to_owned(), ..Self::default() }
     }
@@ -270,7 +269,7 @@ impl Experiment {
     /// Parses the text of a TOML file.
     ///
     /// # Errors
-    /// Cause and place: line, column and the line itself, as the TOML library draws it.
+    /// Cause and place: line, column and the quoted line, as shown by the TOML library.
     pub fn parse(text: &str) -> Result<Self, String> {
         from_toml(text)
     }

@@ -1,4 +1,4 @@
-//! Registry of figures: name, unit, direction and fold of each in one line.
+//! Registry of figures: one line each, with name, unit, direction of improvement and fold.
 
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -47,7 +47,7 @@ pub enum Better {
 }
 
 impl Better {
-    /// Word in listings.
+    /// Name in listings.
     pub fn as_str(self) -> &'static str {
         match self {
             Better::Lower => "lower",
@@ -57,7 +57,7 @@ impl Better {
     }
 }
 
-/// Rule that makes one value of those of several rounds.
+/// Rule that combines the values of several rounds into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fold {
     /// Median of the rounds.
@@ -95,12 +95,12 @@ macro_rules! figures {
                 match self { $(Figure::$name => Better::$better,)+ }
             }
 
-            /// Rule for several rounds.
+            /// Rule that combines several rounds.
             pub fn fold(self) -> Fold {
                 match self { $(Figure::$name => Fold::$fold,)+ }
             }
 
-            /// Description for people.
+            /// One-line description.
             pub fn help(self) -> &'static str {
                 match self { $(Figure::$name => $help,)+ }
             }
@@ -110,12 +110,12 @@ macro_rules! figures {
 
 figures! {
     RttHalf = "rtt_half_ns", Ns, Lower, Median, "half of a round trip, which published tables call latency";
-    OneWay = "one_way_ns", Ns, Lower, Median, "from sending to arrival at the follower, by one clock or two compared ones";
-    Response = "response_ns", Ns, Lower, Median, "from when a message was due to its arrival";
-    Service = "service_ns", Ns, Lower, Median, "from when a message was sent to its arrival";
-    ResponseRtt = "response_rtt_ns", Ns, Lower, Median, "from when a request was due to its answer";
-    ServiceRtt = "service_rtt_ns", Ns, Lower, Median, "from when a request was sent to its answer";
-    Lateness = "lateness_ns", Ns, Lower, Median, "from when a message was due to when it was sent";
+    OneWay = "one_way_ns", Ns, Lower, Median, "from send to arrival at the follower, by one clock or the compared clocks of two hosts";
+    Response = "response_ns", Ns, Lower, Median, "from the due time of a message to its arrival";
+    Service = "service_ns", Ns, Lower, Median, "from the send time of a message to its arrival";
+    ResponseRtt = "response_rtt_ns", Ns, Lower, Median, "from the due time of a request to its answer";
+    ServiceRtt = "service_rtt_ns", Ns, Lower, Median, "from the send time of a request to its answer";
+    Lateness = "lateness_ns", Ns, Lower, Median, "from the due time of a message to its send time";
     Call = "call_ns", Ns, Lower, Median, "from a call of a logger to its return";
     CoreToCore = "core_to_core_ns", Ns, Neither, Median, "round trip of one cache line between the two CPUs";
     MessageBytes = "message_bytes", Bytes, Neither, Median, "size of the messages as sent, where they differ";
@@ -136,7 +136,7 @@ figures! {
     OneWayTimed = "one_way_timed", Count, Neither, Sum, "messages sent whose one-way latency was to be measured";
     RateMissed = "rate_missed", Count, Lower, Sum, "1 for a trial that missed its rate";
     CutShort = "cut_short", Count, Lower, Sum, "1 for a trial that ended early";
-    OfferedRate = "offered_rate_hz", Hz, Neither, Median, "messages per second that were to be sent by each stream";
+    OfferedRate = "offered_rate_hz", Hz, Neither, Median, "messages per second that each stream should send";
     AchievedRate = "achieved_rate_hz", Hz, Higher, Median, "messages per second that each stream sent";
     SlowestRate = "slowest_rate_hz", Hz, Higher, Median, "messages per second of the slowest stream";
     PublishedRate = "published_rate_hz", Hz, Higher, Median, "messages sent per second while publishing";
@@ -145,7 +145,7 @@ figures! {
     Completed = "completed_rate_hz", Hz, Higher, Median, "calls per second that succeeded";
     Publication = "sending_ns", Ns, Neither, Median, "from before the first message until after the last was sent";
     Subscription = "receiving_ns", Ns, Neither, Median, "from before the first message until the last had arrived";
-    Duration = "duration_ns", Ns, Neither, Median, "how long the trial took";
+    Duration = "duration_ns", Ns, Neither, Median, "duration of the trial";
     Flush = "flush_ns", Ns, Lower, Median, "from the last call until the logger had written everything";
     Window = "cost_window_ns", Ns, Neither, Median, "time in which the cost of a process was measured";
     CpuTime = "cpu_time_ns", Ns, Lower, Median, "CPU time of a process, user and system";
@@ -159,7 +159,7 @@ figures! {
     PartSend = "part_send_ns", Ns, Neither, Median, "part of the time per message: a side is in the send call";
     PartWay = "part_way_ns", Ns, Neither, Median, "part of the time per message: neither side sends or receives";
     PartReceive = "part_receive_ns", Ns, Neither, Median, "part of the time per message: a side is in the receive call";
-    PartOwn = "part_own_ns", Ns, Neither, Median, "part of the time per message: Tripmeter checks it and turns around";
+    PartOwn = "part_own_ns", Ns, Neither, Median, "part of the time per message: Tripmeter checks and answers it";
     SendCall = "send_call_ns", Ns, Neither, Median, "duration of a send call";
     ReceiveCall = "receive_call_ns", Ns, Neither, Median, "duration of a receive call that returned a message, without the wait";
     SentToReceived = "sent_to_received_ns", Ns, Neither, Median, "from the return of the send call to that of the receive call";
@@ -173,7 +173,7 @@ figures! {
     LoadMemory = "load_memory_bytes_per_s", BytesPerS, Neither, Median, "bytes that our load copied in memory, per second";
     LoadNetwork = "load_network_bytes_per_s", BytesPerS, Neither, Median, "bytes that our load received over loopback, per second";
     LossShare = "loss_share", Share, Lower, Median, "share of messages or calls that did not arrive in time and intact";
-    DeliveredShare = "delivered_share", Share, Higher, Median, "1 less loss_share";
+    DeliveredShare = "delivered_share", Share, Higher, Median, "1 minus loss_share";
     CpuShare = "cpu_share", Share, Lower, Median, "CPU time of a process, as a share of one CPU";
     KernelShare = "kernel_share", Share, Lower, Median, "kernel_time_ns as a share of one CPU, where the kernel accounts it exactly";
     CpuPerMessage = "cpu_per_message_ns", Ns, Lower, Median, "CPU time of a process per message or call";
@@ -182,24 +182,24 @@ figures! {
 }
 
 impl Figure {
-    /// Figures that stand for all messages of a trial; its headline is the first of them that it has.
+    /// Figures that summarise a trial, in order of preference: its headline is the first one that it has.
     pub const HEADLINES: [Figure; 8] = {
         use Figure::{Call, OneWay, ReceivedRate, Response, ResponseRtt, RttHalf, Service, ServiceRtt};
         [RttHalf, ResponseRtt, ServiceRtt, Response, Service, Call, ReceivedRate, OneWay]
     };
 
-    /// Rule for several rounds of one of its statistics: numbers of samples are added.
+    /// Rule that combines several rounds of one statistic: a sum for numbers of samples, else [`Figure::fold`].
     pub fn fold_of(self, statistic: Statistic) -> Fold {
         if statistic == Statistic::N { Fold::Sum } else { self.fold() }
     }
 
-    /// True if it is derived from other figures of a trial, and not stored.
+    /// True if it is computed from other figures of a trial, and not stored.
     pub fn is_derived(self) -> bool {
         self >= Figure::LossShare
     }
 
-    /// True if it depends on the clocks of both hosts: latencies from sending to arrival, and figures that end with
-    /// the latest arrival. Its intervals include [`Figure::ClockError`].
+    /// True if it depends on the clocks of both hosts, as do one-way latencies and figures that end with the latest
+    /// arrival. Its intervals include [`Figure::ClockError`].
     pub fn has_two_clocks(self) -> bool {
         use Figure::{OneWay, ReceivedBytes, ReceivedRate, Response, Service, Subscription};
         matches!(self, OneWay | Response | Service | ReceivedRate | ReceivedBytes | Subscription)

@@ -17,7 +17,7 @@ pub const UTF8_BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
 /// Most bytes of a file of figures or limits, decompressed.
 pub const MOST_TABLE_BYTES: u64 = 4 << 20;
 
-/// Error of reading or writing a file, one line for people.
+/// Error while reading or writing a file, as one line of text.
 #[derive(Debug, Error)]
 pub enum FileError {
     /// The file is missing, is a folder, or may not be read.
@@ -46,7 +46,7 @@ pub enum FileError {
     Gone(#[from] FolderGone),
 }
 
-/// Error for a folder that lost its name while a command wrote in it.
+/// Error for a folder that was renamed or removed while a command wrote to it.
 #[derive(Debug, Error)]
 #[error(
     "folder '{}' {what} while a command was writing to it, so the command stopped; continue in its new place with \
@@ -59,7 +59,7 @@ pub struct FolderGone {
 }
 
 impl FolderGone {
-    /// Error for `folder`, which now has the path `now`, if known, and whose place `there` has taken, if anything.
+    /// Error for `folder`: `now` is its new path, if known; `there` is whatever has its old path.
     pub fn new(folder: &Path, now: Option<PathBuf>, there: Option<fs::Metadata>) -> Self {
         let now = now.map(|now| now.display().to_string());
         let gone = match now {
@@ -99,25 +99,25 @@ pub struct Wrong {
 }
 
 impl FileError {
-    /// File whose contents as a whole are wrong.
+    /// Error for contents that are wrong as a whole.
     pub fn wrong(file: &Path, what: impl Into<String>) -> Self {
         let wrong = Wrong { file: file.to_owned(), line: None, column: None, value: None, what: what.into() };
         Self::Wrong(Box::new(wrong))
     }
 
-    /// Wrong line, quoted unless `text` is empty.
+    /// Error for a wrong line, quoted unless `text` is empty.
     pub fn wrong_line(file: &Path, line: u64, text: &str, what: impl Into<String>) -> Self {
         let (line, value) = (Some(line), (!text.is_empty()).then(|| text.to_owned()));
         Self::Wrong(Box::new(Wrong { file: file.to_owned(), line, column: None, value, what: what.into() }))
     }
 
-    /// Wrong value.
+    /// Error for a wrong value in a column.
     pub fn wrong_value(file: &Path, line: u64, column: &str, value: &str, what: impl Into<String>) -> Self {
         let (line, column, value) = (Some(line), Some(column.to_owned()), Some(value.to_owned()));
         Self::Wrong(Box::new(Wrong { file: file.to_owned(), line, column, value, what: what.into() }))
     }
 
-    /// Error of reading; damaged or cut-off compressed data counts as wrong contents.
+    /// Error while reading; damaged or cut-off compressed data counts as wrong contents.
     pub fn reading(file: &Path, error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::UnexpectedEof | ErrorKind::InvalidInput | ErrorKind::InvalidData => {
@@ -127,7 +127,7 @@ impl FileError {
         }
     }
 
-    /// Error of writing.
+    /// Error while writing.
     pub fn writing(file: &Path, error: &io::Error) -> Self {
         Self::NotWritable { file: file.to_owned(), why: error.to_string(), kind: error.kind() }
     }
@@ -161,13 +161,13 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// Text on one line of at most 60 characters, escaped once: it may be escaped already.
+/// Text cut to one line of at most 60 characters; control characters are escaped.
 fn shortened(text: &str) -> String {
     printable::line(&crate::plain_words::shortened(text)).into_owned()
 }
 
-/// Opens a regular file for reading without waiting, e.g. for the writer of a FIFO. Descriptors of a process, as a
-/// shell passes a pipe (`/dev/stdin`, `/dev/fd/63`), may wait.
+/// Opens a regular file for reading, without waiting for e.g. the writer of a FIFO. Only descriptors may wait, by which
+/// a shell passes a pipe (`/dev/stdin`, `/dev/fd/63`).
 ///
 /// # Errors
 /// If it is missing, may not be read, or is a folder, a pipe or a device.
@@ -188,7 +188,7 @@ pub fn open(file: &Path) -> Result<File, FileError> {
     }
 }
 
-/// Opens a file that the user names, which may be a pipe or a device: waits for its writer.
+/// Opens a file that the user names. It may be a pipe or a device, whose writer is waited for.
 ///
 /// # Errors
 /// If it is missing, may not be read, or is a folder.
@@ -201,7 +201,7 @@ fn is_folder(file: &Path) -> FileError {
     FileError::Unreadable { file: file.to_owned(), why: "it is a folder; name a file".to_owned() }
 }
 
-/// Bytes of a regular file, at most `most`: decompressed if it is gzip, and without a byte-order mark.
+/// Reads a regular file of at most `most` bytes, decompresses gzip, and removes a byte-order mark.
 ///
 /// # Errors
 /// As [`open`]; if compressed data is damaged or cut off, or there are more bytes than `most`.
@@ -219,8 +219,8 @@ pub fn read(file: &Path, most: u64) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-/// Calls `each` for each line of a file that [`read`] can read: number from 1, and text without line break. Holds
-/// one line at a time; text after the last line break is ignored.
+/// Calls `each` with the number, from 1, and the text of each line, without its line break. Reads files as [`read`]
+/// does, one line at a time; ignores text after the last line break.
 ///
 /// # Errors
 /// As [`read`]; if a line has more bytes than `most_of_line`, or `each` fails.
@@ -283,7 +283,7 @@ impl Plain {
     }
 }
 
-/// Appends lines to a file by one write; a full disk leaves no part of them.
+/// Appends lines to a file; if this fails, e.g. because the disk is full, none of them remains.
 ///
 /// # Errors
 /// As [`append`], or if they cannot be written.
@@ -293,8 +293,7 @@ pub fn append_whole(file: &Path, lines: &[u8]) -> io::Result<()> {
     file.write_all(lines).inspect_err(|_| drop(file.set_len(before)))
 }
 
-/// Writes a whole file or nothing, by a temporary file that is renamed. Replaces whatever has the name, including
-/// links.
+/// Writes a whole file or nothing: a temporary file is renamed. Replaces whatever has the name, including links.
 ///
 /// # Errors
 /// If it cannot be created or written, e.g. because its folder is missing or the disk is full.
@@ -302,7 +301,7 @@ pub fn write_whole(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     write_beside(file, contents, false)
 }
 
-/// [`write_whole`], with its errors, and synced to disk before it is renamed, so that it survives a loss of power.
+/// [`write_whole`] that also syncs to disk before the renaming, so that the file survives a loss of power.
 pub fn write_synced(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     write_beside(file, contents, true)
 }
@@ -333,8 +332,8 @@ fn write_beside(file: &Path, contents: &[u8], is_synced: bool) -> Result<(), Fil
     Ok(())
 }
 
-/// [`write_whole`], with its errors, for a file that the user names. Writes directly to pipes, devices and names in
-/// `/dev` and `/proc`, such as `/dev/stdout`.
+/// [`write_whole`] for a file that the user names. Writes directly to pipes, devices and names in `/dev` and `/proc`,
+/// such as `/dev/stdout`.
 pub fn write_named(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     let is_special = fs::symlink_metadata(file).is_ok_and(|there| !there.is_symlink())
         && fs::metadata(file).is_ok_and(|there| !there.is_file() && !there.is_dir());
@@ -347,7 +346,7 @@ pub fn write_named(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     opened.and_then(|mut opened| opened.write_all(contents)).map_err(|error| FileError::writing(file, &error))
 }
 
-/// Folder, if it is `/dev` or in `/proc`, whose names must never be replaced: `/dev/stdout` may lead to a regular file.
+/// Folder of `file`, if it is `/dev` or in `/proc`, where files must never be replaced: `/dev/stdout` may be a link.
 fn system_folder(file: &Path) -> Option<PathBuf> {
     let folder = file.parent()?.canonicalize().ok()?;
     (folder == Path::new("/dev") || folder.starts_with("/proc")).then_some(folder)
@@ -366,11 +365,11 @@ pub fn append(file: &Path) -> io::Result<File> {
     append_with_mode(file, 0o666)
 }
 
-/// [`append`], with its errors, for a lock file: only this user may open it, as whoever can open it can hold the lock.
+/// [`append`] for a lock file. Only this user may open it: whoever can open it can hold the lock.
 pub fn to_lock(file: &Path) -> io::Result<File> {
     let opened = append_with_mode(file, 0o600)?;
     if opened.metadata()?.permissions().mode() & 0o077 != 0 {
-        // Made by an earlier version; stays as it is if another user owns it.
+        // Created by an earlier version; remains unchanged if another user owns it.
         let _ = opened.set_permissions(fs::Permissions::from_mode(0o600));
     }
     Ok(opened)
@@ -411,7 +410,7 @@ mod tests {
         let packed = encoder.finish().unwrap();
         fs::write(&file, &packed).unwrap();
         assert_eq!(read(&file, 100).unwrap(), b"a,b\n");
-        // Several members, as `cat` and parallel compressors make them, are one file.
+        // A gzip file may have several members, as `cat` and parallel compressors make them.
         fs::write(&file, [&packed[..], &packed[..]].concat()).unwrap();
         assert_eq!(read(&file, 100).unwrap(), b"a,b\n\xef\xbb\xbfa,b\n");
         fs::write(&file, &packed[..packed.len() - 6]).unwrap();

@@ -12,14 +12,14 @@ use std::collections::BTreeSet;
 pub const FILE: &str = "fleet.json";
 /// Version of that file.
 pub const SCHEMA_VERSION: &str = "1.0";
-/// Between the names of two hosts in the name of their folder.
+/// Separator of the names of two hosts in the name of their results folder.
 const BETWEEN: &str = "--";
 
-/// The file of hosts.
+/// Contents of the file of hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostsFile {
-    /// The hosts, each with a name of its own.
+    /// Hosts, each with its own name.
     pub hosts: Vec<FleetHost>,
 }
 
@@ -27,15 +27,15 @@ pub struct HostsFile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FleetHost {
-    /// Its name in tables and folders: letters, digits and `_.=-`.
+    /// Name in tables and folders: letters, digits and `_.=-`.
     pub name: String,
-    /// How ssh reaches it from here; its name if there is none.
+    /// Destination for ssh from here; default: its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh: Option<String>,
-    /// How ssh of the other hosts reaches it; as from here if there is none.
+    /// Destination for ssh from the other hosts; default: that from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Its address or interface that messages go through; as ssh if there is none.
+    /// Address or interface for the messages; default: that of ssh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
 }
@@ -65,14 +65,14 @@ impl HostsFile {
             let is_file = [FILE, REPORT].contains(&name.as_str());
             if !is_name(name) || name.contains(BETWEEN) || is_file {
                 let rule = "1 to 100 letters, digits and '_.=-', without '--' and without '.' or '-' in front";
-                return Err(format!("host '{name}': the name names a folder: write {rule}"));
+                return Err(format!("host '{name}': the name is also a folder name: use {rule}"));
             }
             if !names.insert(name) {
-                return Err(format!("host '{name}' is there twice; give each a name of its own"));
+                return Err(format!("host '{name}' occurs twice; give each host its own name"));
             }
             if !destinations.insert(host.ssh()) {
                 return Err(format!(
-                    "host '{name}': '{}' is reached under another name, too; leave one out",
+                    "host '{name}': '{}' is also the ssh destination of another host; remove one",
                     host.ssh()
                 ));
             }
@@ -83,7 +83,7 @@ impl HostsFile {
             }
             let empty = [("ssh", &host.ssh), ("to", &host.to), ("interface", &host.interface)];
             if let Some((key, _)) = empty.into_iter().find(|(_, value)| value.as_deref() == Some("")) {
-                return Err(format!("host '{name}': '{key}' is empty; leave it out or write one"));
+                return Err(format!("host '{name}': '{key}' is empty; remove it or set it"));
             }
         }
         if file.hosts.is_empty() {
@@ -93,7 +93,7 @@ impl HostsFile {
     }
 }
 
-/// Hosts, or pairs of hosts, that are measured.
+/// Selection of hosts, or of pairs of hosts, to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FleetMode {
@@ -101,24 +101,24 @@ pub enum FleetMode {
     Hosts,
     /// Every pair of hosts.
     Pairs,
-    /// One host with every other.
+    /// One host with every other host.
     Star,
 }
 
-/// One command on one host, with a follower on another or without.
+/// One command on one host, with or without a follower on another host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FleetJob {
-    /// The name of the host that runs the command.
+    /// Name of the host that runs the command.
     pub from: String,
-    /// The name of the host of the follower, if it is another.
+    /// Name of the follower's host, if it is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Its progress.
+    /// Progress of the job.
     pub state: FleetState,
-    /// The exit code of the command there.
+    /// Exit code of the command on its host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,
-    /// Why there are no results.
+    /// Reason that there are no results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -127,11 +127,11 @@ pub struct FleetJob {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FleetState {
-    /// It was not tried yet.
+    /// Not tried yet.
     Waiting,
-    /// Its results folder is here.
+    /// Measured; the results folder is on this host.
     Measured,
-    /// It was tried, and there are no results.
+    /// Tried without results.
     Failed,
 }
 
@@ -151,27 +151,27 @@ impl FleetJob {
         [Some(self.from.as_str()), self.to.as_deref()].into_iter().flatten()
     }
 
-    /// True if both have the same hosts.
+    /// True if both jobs have the same hosts.
     pub fn is_like(&self, other: &Self) -> bool {
         (&self.from, &self.to) == (&other.from, &other.to)
     }
 }
 
-/// The file `fleet.json`: what was asked, and how far it is.
+/// Contents of `fleet.json`: requested measurements, and their progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fleet {
-    /// See [`SCHEMA_VERSION`].
+    /// [`SCHEMA_VERSION`] of the writer.
     pub schema_version: String,
-    /// Mode: each host, or each pair.
+    /// Selection of hosts or pairs.
     pub mode: FleetMode,
-    /// The words of the command.
+    /// Arguments of the command.
     pub command: Vec<String>,
-    /// The text of the experiment file that the command names.
+    /// Text of the experiment file that the command names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiment: Option<String>,
-    /// The hosts.
+    /// Hosts, in the order of the file of hosts.
     pub hosts: Vec<FleetHost>,
-    /// In the order of the hosts.
+    /// Jobs, in the order of the hosts.
     pub jobs: Vec<FleetJob>,
 }
 
@@ -207,7 +207,7 @@ mod tests {
             ("name = \"../a\"", "host '../a': the name names a folder"),
             ("name = \"a--b\"", "without '--'"),
             ("name = \"report.html\"", "names a folder"),
-            ("name = \"a\"\n[[hosts]]\nname = \"a\"", "host 'a' is there twice"),
+            ("name = \"a\"\n[[hosts]]\nname = \"a\"", "host 'a' occurs twice"),
             ("name = \"a\"\nssh = \"\"", "host 'a': 'ssh' is empty"),
         ] {
             let error = host(text);

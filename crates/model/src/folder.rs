@@ -1,4 +1,4 @@
-//! Results folder: plan in `manifest.json`, measurements in `trials.jsonl`, line by line, and audits in `audit.json`.
+//! Results folder: plan in `manifest.json`, measurements as lines of `trials.jsonl`, audits in `audit.json`.
 
 use crate::audit::Audit;
 use crate::bounds::{MOST_BYTES, MOST_TRIALS_BYTES, too_long};
@@ -20,21 +20,21 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Plan, environment and overall state.
+/// File of plan, environment and overall state.
 pub const MANIFEST: &str = "manifest.json";
-/// Measurements: a [`TrialsLine`] for each trial, for each finished payload, and for states of sub-experiments.
+/// File of measurements: a [`TrialsLine`] for each trial, each finished payload, and each state of a sub-experiment.
 pub const TRIALS: &str = "trials.jsonl";
-/// Audits of the machine: [`Audits`].
+/// File of audits of the machine: [`Audits`].
 pub const AUDIT: &str = "audit.json";
-/// Results of `tripmeter ab`.
+/// File of results of `tripmeter ab`.
 pub const AB: &str = "ab.json";
-/// Page that shows the results; nothing is read from it.
+/// Page that shows the results; never read.
 pub const REPORT: &str = "report.html";
-/// Folder of histogram logs, in the results folder or in that of a round.
+/// Folder of histogram logs, in the results folder or in the folder of a round.
 pub const HISTOGRAMS: &str = "histograms";
-/// Folder of files of discarded attempts, beside those that count.
+/// Folder of files from discarded attempts, beside the files that count.
 pub const ATTEMPTS: &str = "attempts";
-/// Folder of the output of workers and daemons, in the results folder or in that of a round.
+/// Folder of the output of workers and daemons, in the results folder or in the folder of a round.
 pub const LOGS: &str = "logs";
 
 const FETCHED: [&str; 6] = ["csv", "gz", "parquet", "hlog", "log", "strace"];
@@ -46,22 +46,22 @@ const FETCHED: [&str; 6] = ["csv", "gz", "parquet", "hlog", "log", "strace"];
 pub enum TrialsLine {
     /// A trial.
     Trial(TrialLine),
-    /// A payload is finished: the trials before it count.
+    /// End of a payload: the trials before this line count.
     Payload(PayloadLine),
-    /// The state of a sub-experiment, in the place of an earlier one.
+    /// State of a sub-experiment; replaces an earlier one.
     SubExperiment(SubExperimentResult),
 }
 
-/// A trial and its address. It counts once the line of its payload is there.
+/// Trial with its address. It counts once the line of its payload follows.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TrialLine {
     /// The name of the sub-experiment.
     pub sub_experiment: String,
-    /// 1-based.
+    /// Round, from 1.
     pub round: u32,
     /// Bytes of every message.
     pub payload_bytes: u64,
-    /// From 1: how often the payload has been measured. The last attempt counts, others were set aside.
+    /// Attempt at the payload, from 1. Only the last one counts.
     pub attempt: u32,
     /// Trial as measured.
     #[serde(flatten)]
@@ -69,14 +69,14 @@ pub struct TrialLine {
 }
 
 /// Facts of an attempt at a payload, which hold for all its trials; the line follows them. A later line of the same
-/// attempt takes its place.
+/// attempt replaces it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PayloadLine {
     /// The name of the sub-experiment.
     pub sub_experiment: String,
-    /// 1-based.
+    /// Round, from 1.
     pub round: u32,
-    /// See [`TrialLine::attempt`].
+    /// Attempt, as in [`TrialLine::attempt`].
     pub attempt: u32,
     /// The payload, without its trials.
     #[serde(flatten)]
@@ -84,7 +84,7 @@ pub struct PayloadLine {
 }
 
 impl TrialLine {
-    /// Reads the address apart from the trial: flattened fields would lose the wrong key from errors.
+    /// Reads address and trial separately: with flattened fields, errors would not name the wrong key.
     fn from_json(text: &str) -> Result<Self, JsonError> {
         #[derive(Deserialize)]
         struct TrialAddress {
@@ -99,7 +99,7 @@ impl TrialLine {
 }
 
 impl PayloadLine {
-    /// Reads the address apart, as [`TrialLine::from_json`] does.
+    /// Reads address and payload separately, as [`TrialLine::from_json`] does.
     fn from_json(text: &str) -> Result<Self, JsonError> {
         #[derive(Deserialize)]
         struct PayloadAddress {
@@ -136,14 +136,14 @@ pub fn payload_lines(of: &SubExperimentResult, cell: &PayloadResult) -> Vec<Tria
     lines.collect()
 }
 
-/// The whole of `audit.json`.
+/// Contents of `audit.json`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "Audits of a Tripmeter run")]
 pub struct Audits {
-    /// Before the first sub-experiment.
+    /// Audit before the first sub-experiment.
     #[serde(default)]
     pub before: Option<Audit>,
-    /// After the last, with what happened in between.
+    /// Audit after the last sub-experiment, with the activity since the first audit.
     #[serde(default)]
     pub after: Option<Audit>,
     /// Audits of other hosts, in the order of the manifest.
@@ -151,17 +151,17 @@ pub struct Audits {
     pub hosts: Vec<HostAudits>,
 }
 
-/// The audits of another host, and the interfaces of both.
+/// Audits of another host, and the interfaces of both hosts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct HostAudits {
-    /// Before the first sub-experiment.
+    /// Audit before the first sub-experiment.
     pub before: Option<Audit>,
-    /// After the last.
+    /// Audit after the last sub-experiment.
     pub after: Option<Audit>,
-    /// The interface of the leader's host that data went over.
+    /// Interface of the leader's host that messages used.
     #[serde(default)]
     pub here: Network,
-    /// The interface there.
+    /// Interface of the other host.
     #[serde(default)]
     pub there: Network,
 }
@@ -189,19 +189,19 @@ impl Audits {
     }
 }
 
-/// Error of reading results.
+/// Error while reading a results folder.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// No manifest.
+    /// The folder has no manifest.
     #[error("'{}' is not a results folder: {error}", .folder.display())]
     NotThere {
         /// The folder.
         folder: PathBuf,
-        /// Cause.
+        /// Cause of the error.
         error: FileError,
     },
     /// The folder was replaced while it was read.
-    #[error("'{}' was renamed or replaced while it was read; run the command again with the folder's present \
+    #[error("'{}' was renamed or replaced while it was read; run the command again with the folder's current \
              name", .0.display())]
     Replaced(PathBuf),
     /// A file cannot be read.
@@ -217,11 +217,11 @@ pub enum FolderError {
     },
 }
 
-/// Reads a results folder; applies `escape` to the text of each file first. Ignores a last line of `trials.jsonl`
-/// that a kill cut off.
+/// Reads a results folder; first applies `escape` to the text of each file. Ignores the last line of `trials.jsonl` if
+/// a kill cut it off.
 ///
 /// # Errors
-/// If a file is missing, too large, or wrong, or if another folder has taken the name by the end.
+/// If a file is missing, too large or wrong, or if the folder was replaced meanwhile.
 pub fn read(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifest, FolderError> {
     let identity = || folder.metadata().map(|folder| (folder.dev(), folder.ino())).ok();
     let opened = identity();
@@ -252,15 +252,15 @@ fn read_files(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Ma
     Ok(reading.manifest)
 }
 
-/// True for entries that commands read, append to, cut or remove. All others, such as `metrics.csv` and eProsima's
-/// summaries, are only replaced whole, so nothing is written through a link.
+/// True for entries that commands read, append to, cut or remove, and that may not be links. All others, such as
+/// `metrics.csv` and eProsima's summaries, are only replaced whole, never written through a link.
 fn is_of_results(name: &str) -> bool {
     let is_measurements = name.starts_with("measurements_") && !name.ends_with("_summary.csv");
     let names = [MANIFEST, TRIALS, AUDIT, SAMPLES, HISTOGRAMS, ATTEMPTS, LOGS];
     names.contains(&name) || is_measurements || name.starts_with("round-")
 }
 
-/// True if this path of another host's results folder is data to copy; pages and pictures are made here.
+/// True if this path in another host's results folder is copied; pages and pictures are created here instead.
 pub fn is_fetched(path: &Path, is_folder: bool) -> bool {
     let whole = [MANIFEST, TRIALS, AUDIT, METRICS, explain::FILE, AB];
     let ending = path.extension().is_some_and(|ending| FETCHED.iter().any(|known| ending == *known));
@@ -275,7 +275,7 @@ pub fn is_fetched(path: &Path, is_folder: bool) -> bool {
     }
 }
 
-/// Refuses links among entries that count, at any depth. A folder that cannot be listed has nothing that could be used.
+/// Refuses links among entries that count, at any depth. Ignores a folder that cannot be listed.
 fn refuse_links(folder: &Path, counts: fn(&str) -> bool) -> Result<(), FolderError> {
     let Ok(entries) = folder.read_dir() else { return Ok(()) };
     for entry in entries.flatten().filter(|entry| counts(&entry.file_name().to_string_lossy())) {
@@ -291,7 +291,7 @@ fn refuse_links(folder: &Path, counts: fn(&str) -> bool) -> Result<(), FolderErr
     Ok(())
 }
 
-/// [`read`] for the contents of the files, of which trials and audits may be missing.
+/// [`read`] for the contents of the files; trials and audits may be missing.
 ///
 /// # Errors
 /// As [`read`], except for missing or too large files.
@@ -389,7 +389,7 @@ fn parse_manifest(text: &str) -> Result<Manifest, String> {
 /// Checks the `schema_version` of a results file.
 ///
 /// # Errors
-/// If its major version is neither that of [`SCHEMA_VERSION`] nor 2.
+/// If its major version is neither 2 nor that of [`SCHEMA_VERSION`].
 pub fn check_version(schema_version: &serde_json::Value) -> Result<(), String> {
     check_version_of(schema_version, "2").or_else(|_| check_version_of(schema_version, SCHEMA_VERSION))
 }
@@ -409,7 +409,7 @@ pub fn check_version_of(schema_version: &serde_json::Value, ours: &str) -> Resul
     ))
 }
 
-/// Indices of results and payloads that lines are added to.
+/// Indices of results and payloads in a manifest, to which lines are added.
 #[derive(Default)]
 struct ResultPlaces {
     results: HashMap<(u32, String), usize>,
@@ -506,7 +506,7 @@ fn check_trials(payload: &PayloadResult, planned: usize) -> Result<(), String> {
     }
 }
 
-/// Fails if results that a finished run or sub-experiment had are missing.
+/// Fails if results of a finished run or sub-experiment are missing.
 fn check_whole(manifest: &Manifest) -> Result<(), String> {
     let results = &manifest.sub_experiments;
     if results.len() < manifest.results as usize {

@@ -1,4 +1,4 @@
-//! A folder that is opened once: files stay in it, whatever takes its name meanwhile.
+//! A folder that is opened once: its files stay in it, even if the folder is renamed or replaced.
 
 use crate::bounds::MOST_BYTES;
 use crate::file::{FileError, FolderGone, write_synced, write_whole};
@@ -12,17 +12,17 @@ use std::sync::Arc;
 
 const DESCRIPTORS: &str = "/proc/self/fd";
 
-/// An open folder. Its files are named relative to it, and only while it has its name.
+/// An open folder. Its files are opened relative to it, and only while it has its name.
 #[derive(Clone, Debug)]
 pub struct FolderHandle {
-    /// For people.
+    /// Path for messages.
     path: PathBuf,
     opened: Arc<File>,
-    /// Parent folder, if that was opened, too.
+    /// Parent folder, if it is open, too.
     parent: Option<Arc<FolderHandle>>,
 }
 
-/// Identity of a folder, by which another process opens it.
+/// Identity of a folder, with which another process can open it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FolderIdentity {
     /// Path.
@@ -58,8 +58,7 @@ impl FolderHandle {
         Self::open(&path.canonicalize()?)
     }
 
-    /// Opens a folder, and creates it and its parents where they are missing. Follows links in its path now, and
-    /// not later.
+    /// Opens a folder; creates it and its parents if they are missing. Follows links in its path only at this time.
     ///
     /// # Errors
     /// If it can neither be created nor opened.
@@ -77,7 +76,7 @@ impl FolderHandle {
         Ok(Self { path, opened, parent: Some(Arc::new(self.clone())) })
     }
 
-    /// [`FolderHandle::inside`] that creates a missing folder.
+    /// [`FolderHandle::inside`], but creates a missing folder.
     ///
     /// # Errors
     /// If it can neither be created nor opened.
@@ -88,7 +87,7 @@ impl FolderHandle {
         }
     }
 
-    /// Path for people and for reading: another folder may have taken it.
+    /// Path for messages and for reading; another folder may have it now.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -96,20 +95,20 @@ impl FolderHandle {
     /// Checks that the folder still has its path.
     ///
     /// # Errors
-    /// If it was renamed or removed, or something else has its path.
+    /// If it was renamed, removed or replaced.
     pub fn check(&self) -> Result<(), FolderGone> {
         self.parent.as_ref().map_or(Ok(()), |parent| parent.check())?;
         let named = self.path.symlink_metadata();
         let of = |metadata: &Metadata| (metadata.dev(), metadata.ino());
         match (&named, self.opened.metadata()) {
             (Ok(named), Ok(opened)) if named.is_dir() && of(named) == of(&opened) => Ok(()),
-            // The path cannot be read, e.g. on an unreachable file server. Files stay in the open folder.
+            // The path cannot be read, e.g. on an unreachable file server, but the open folder remains valid.
             (Err(error), _) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(()),
             _ => Err(FolderGone::new(&self.path, fs::read_link(self.descriptor()).ok(), named.ok())),
         }
     }
 
-    /// Path of a file in the folder, for this process; valid even if the folder is renamed. Fails as
+    /// Path of a file in the folder, for this process only; valid even if the folder is renamed. Fails as
     /// [`FolderHandle::check`].
     pub fn at(&self, name: &str) -> Result<PathBuf, FolderGone> {
         self.check()?;
@@ -119,14 +118,14 @@ impl FolderHandle {
     /// [`FolderHandle::at`] for processes that this one starts.
     ///
     /// # Errors
-    /// As [`FolderHandle::check`], or if this process has no number in `/proc`.
+    /// As [`FolderHandle::check`], or if `/proc` is not available.
     pub fn at_for_children(&self, name: &str) -> io::Result<PathBuf> {
         self.check()?;
         let process = fs::read_link("/proc/self")?;
         Ok(Path::new("/proc").join(process).join("fd").join(self.number()).join(name))
     }
 
-    /// Replaces paths of [`FolderHandle::at`] in a text by the folder's path, for people.
+    /// Replaces paths from [`FolderHandle::at`] in a text by the folder's path, for messages.
     pub fn shown(&self, text: &str) -> String {
         let short = self.descriptor().display().to_string();
         let long = self.at_for_children("").map(|path| path.display().to_string());
@@ -175,7 +174,7 @@ impl FolderHandle {
         }
     }
 
-    /// Identity by which another process opens the folder.
+    /// Identity with which another process can open the folder.
     ///
     /// # Errors
     /// If its metadata cannot be read.
@@ -205,7 +204,7 @@ mod tests {
 
     type Way = (&'static str, fn(&Path, &Path));
 
-    /// Ways in which a folder loses its name, with part of the error.
+    /// Ways in which a folder loses its name, each with a part of the error.
     const WAYS: [Way; 5] = [
         ("was removed", |folder, _| fs::remove_dir_all(folder).unwrap()),
         ("was renamed to", |folder, away| fs::rename(folder, away).unwrap()),

@@ -1,11 +1,11 @@
-//! Hosts and the paths between them, as `tripmeter doctor --to` finds them.
+//! Hosts and the network paths between them, as found by `tripmeter doctor --to`.
 
 use crate::audit::Audit;
 use crate::manifest::{Environment, Network};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A system on a host.
+/// Availability of a system on a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemLook {
     /// Version of its transport.
@@ -14,7 +14,7 @@ pub struct SystemLook {
     /// Library or kernel that the transport drives, with its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_version: Option<String>,
-    /// Reason that it cannot be used.
+    /// Reason that the system cannot be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -32,29 +32,29 @@ pub struct MachineLook {
     pub systems: BTreeMap<String, SystemLook>,
 }
 
-/// Properties of another host, and of the path to it.
+/// Properties of another host, and of the network path to it.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostLook {
     /// Destination for ssh.
     pub to: String,
-    /// Its machine.
+    /// Properties of its machine.
     #[serde(flatten)]
     pub machine: MachineLook,
-    /// Interface here that messages to it would use.
+    /// Interface of this host that messages to it would use.
     pub here: Network,
-    /// Interface there.
+    /// Interface of that host.
     pub there: Network,
-    /// Its clock, where known.
+    /// Offset of its clock, if known.
     pub clock: Option<ClockOffset>,
-    /// Reason that the clock is not known.
+    /// Reason that the offset is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_problem: Option<String>,
 }
 
-/// Offset of another host's time of day.
+/// Offset of another host's clock (time of day).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClockOffset {
-    /// Time of day there minus that here, in nanoseconds.
+    /// Time of day on that host minus that on this host, in nanoseconds.
     pub offset_ns: i64,
     /// Largest error of the offset, in nanoseconds: half of the shortest round trip.
     pub error_ns: u64,

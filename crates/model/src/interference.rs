@@ -4,16 +4,16 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Highest real-time priority that can be requested: one below 99, as [`Sched::above`] needs one more.
+/// Highest real-time priority that can be requested: one below 99, because [`Sched::above`] adds one.
 pub const MOST_PRIORITY: u8 = 98;
-/// Most busy threads of a load.
+/// Largest number of busy threads in a load.
 pub const MOST_BUSY: u32 = 1024;
 
 /// Scheduling of leader and follower while they measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Sched {
-    /// `SCHED_OTHER`, as any other program.
+    /// `SCHED_OTHER`, as for any other program.
     #[default]
     Other,
     /// `SCHED_FIFO` with this priority, 1 to [`MOST_PRIORITY`].
@@ -26,7 +26,7 @@ impl Sched {
         *self == Sched::Other
     }
 
-    /// Scheduling of a thread that one with `self` cannot keep from running.
+    /// Scheduling of a thread that threads with `self` cannot keep from running: one priority higher.
     #[must_use]
     pub fn above(self) -> Self {
         match self {
@@ -75,7 +75,7 @@ impl From<Sched> for String {
     }
 }
 
-/// Background load by a process of ours beside a measurement; none by default.
+/// Background load that a process of Tripmeter creates during a measurement; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct BackgroundLoad {

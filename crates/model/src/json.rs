@@ -1,10 +1,10 @@
-//! JSON with errors that name the key.
+//! Reads JSON with errors that name the key.
 
 use crate::plain_words::{in_plain_words, shortened, with_key};
 use serde::Deserialize;
 use std::fmt;
 
-/// Error of reading JSON: key, value found, and value expected.
+/// Error while reading JSON: key, value found, and value expected.
 pub struct JsonError {
     pub line: usize,
     pub column: usize,
@@ -18,7 +18,7 @@ impl fmt::Display for JsonError {
     }
 }
 
-/// True if a text begins an object: serde accepts a list for any struct.
+/// True if a text begins with an object. Serde would also accept a list for any struct.
 pub fn is_object(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
@@ -40,7 +40,7 @@ pub fn from_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> 
         let what = format!("found {}, expected an object", shortened(text.trim()).replace(char::is_control, " "));
         return Err(JsonError { line: 1, column: 1, what });
     }
-    // Most texts are valid, and following the keys takes time.
+    // Keys are only followed after an error: it takes time, and most texts are valid.
     serde_json::from_str(text).or_else(|_| {
         let mut reader = serde_json::Deserializer::from_str(text);
         serde_path_to_error::deserialize(&mut reader).map_err(|error| {

@@ -1,11 +1,11 @@
-//! Files of samples to keep, and streams with figures of their own.
+//! Files of samples to keep, and streams that have their own figures.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Files of samples, by name; `["none"]` keeps histograms only, and memory is bounded whatever the number of samples.
+/// Files of samples to keep, by name. `["none"]` keeps only histograms, which bounds the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Vec<RawFormat>", into = "Vec<RawFormat>")]
 #[schemars(with = "Vec<RawFormat>")]
@@ -22,11 +22,11 @@ pub struct Raw {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RawFormat {
-    /// See [`Raw::samples`].
+    /// Rows of samples, [`Raw::samples`].
     Samples,
-    /// See [`Raw::eprosima`].
+    /// eProsima's file, [`Raw::eprosima`].
     Eprosima,
-    /// See [`Raw::parquet`].
+    /// Rows of samples as Parquet, [`Raw::parquet`].
     Parquet,
     /// No file.
     None,
@@ -46,9 +46,9 @@ impl RawFormat {
 }
 
 impl Raw {
-    /// Histograms only.
+    /// Keeps only histograms.
     pub const NONE: Self = Self { samples: false, eprosima: false, parquet: false };
-    /// Default: rows of samples.
+    /// Keeps rows of samples: the default.
     pub const SAMPLES: Self = Self { samples: true, ..Self::NONE };
 
     /// True if only histograms are kept.
@@ -56,7 +56,7 @@ impl Raw {
         self == Self::NONE
     }
 
-    /// True if rows of samples are written, to keep or to convert to Parquet.
+    /// True if rows of samples are written: to keep them, or to convert them to Parquet.
     pub fn has_rows(self) -> bool {
         self.samples || self.parquet
     }
@@ -80,8 +80,8 @@ impl TryFrom<Vec<RawFormat>> for Raw {
         };
         match raw.is_none() == has(RawFormat::None) {
             true => Ok(raw),
-            false if raw.is_none() => Err("names no file of samples; write none if none is meant".to_owned()),
-            false => Err("names none beside files of samples; leave one of them out".to_owned()),
+            false if raw.is_none() => Err("names no file of samples; use 'none' to keep none".to_owned()),
+            false => Err("contains 'none' beside files of samples; remove one of them".to_owned()),
         }
     }
 }
@@ -118,14 +118,14 @@ impl fmt::Display for Raw {
     }
 }
 
-/// Which streams have figures of their own where topics or clients are many; the topics of a recording always do.
+/// Streams that have their own figures if there are many topics or clients; the topics of a recording always do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Streams {
-    /// The first 16 and the slowest.
+    /// The first 16 streams and the slowest.
     #[default]
     Few,
-    /// Each.
+    /// Each stream.
     All,
 }
 

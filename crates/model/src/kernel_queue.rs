@@ -1,4 +1,4 @@
-//! Capacity of the kernel queues that messages wait in, which may be less than a transport asks for.
+//! Capacity of the kernel queues that messages wait in; it may be less than a transport requests.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,13 +9,13 @@ const MOST: usize = 64;
 /// Queues of one kind and capacity that one side had open when its links were connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelQueues {
-    /// Who had them open.
+    /// Side that had the queues open.
     pub side: QueueSide,
-    /// The unit of the capacity, and of which object.
+    /// Kind of queue, with the unit of its capacity.
     pub kind: QueueKind,
-    /// Capacity of each, as the kernel tells it.
+    /// Capacity of each queue, as reported by the kernel.
     pub capacity: u64,
-    /// Number of them.
+    /// Number of queues.
     pub count: u32,
 }
 
@@ -33,15 +33,15 @@ pub enum QueueSide {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueKind {
-    /// Bytes of a pipe.
+    /// Capacity of a pipe, in bytes.
     PipeBytes,
-    /// Messages of a POSIX message queue.
+    /// Capacity of a POSIX message queue, in messages.
     QueueMessages,
-    /// Datagrams of a Unix socket without a peer of its own, from all who send to it.
+    /// Capacity of a Unix socket that is not connected, in datagrams from all senders.
     SharedDatagrams,
-    /// `SO_SNDBUF` of a socket, with the kernel's overhead.
+    /// `SO_SNDBUF` of a socket, in bytes, including the kernel's overhead.
     SendBufferBytes,
-    /// `SO_RCVBUF` of a socket, with the kernel's overhead.
+    /// `SO_RCVBUF` of a socket, in bytes, including the kernel's overhead.
     ReceiveBufferBytes,
 }
 

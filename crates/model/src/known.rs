@@ -1,4 +1,4 @@
-//! Reading of maps to which newer versions may add keys: unknown keys and their values are ignored.
+//! Reads maps to which newer versions may add keys: ignores unknown keys and their values.
 
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
@@ -8,7 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-/// Reader of a map; the function gives the reader of a key's value.
+/// Reader of a map; the function returns the reader for the value of a key.
 pub(crate) struct KnownKeys<K, F>(F, PhantomData<K>);
 
 pub(crate) fn known_keys<K, S>(value_of: impl Fn(&K) -> S) -> KnownKeys<K, impl Fn(&K) -> S> {

@@ -2,7 +2,7 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | [`payload`] | sizes and lists of sizes as users write them |
+//! | [`payload`] | payload sizes, and lists of them, as users write them |
 //! | [`transport`] | `system/variant?key=value` |
 //! | [`experiment`] | an experiment as written in TOML, a preset or flags |
 //! | [`plan`] | an experiment resolved: everything that will run |
@@ -13,9 +13,9 @@
 //! | [`series`] | samples over time |
 //! | [`address`] | address of a figure, valid in any experiment |
 //! | [`limits`] | limits of figures by their addresses |
-//! | [`verdict`] | verdicts of commands, for programs |
+//! | [`verdict`] | verdicts of commands as JSON |
 //! | [`samples`], [`expected`] | `samples/<name>.csv`: every sample; fewest rows it must have |
-//! | [`recording`] | a recording whose messages are published again, and its schedule |
+//! | [`recording`] | a recording whose messages are replayed, and its schedule |
 //! | [`delivery`], [`used`] | outcome of a message or call, and cost of a process |
 //! | [`explain`] | parts of a message's time |
 //! | [`fleet`] | hosts that one command runs on, and their progress |

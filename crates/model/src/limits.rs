@@ -1,4 +1,4 @@
-//! Limits of figures by their addresses: a CSV file in the units of `metrics.csv`.
+//! Limits of figures by address: a CSV file in the units of `metrics.csv`.
 
 use crate::address::FigureAddress;
 use crate::figure::{Better, Figure};
@@ -34,7 +34,7 @@ impl Limit {
 /// Limits, in the order of their file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FigureLimits {
-    /// One for each address.
+    /// Limits, one for each address.
     pub rows: Vec<Limit>,
 }
 
@@ -42,13 +42,13 @@ impl FigureLimits {
     /// Reads a file; ignores other columns.
     ///
     /// # Errors
-    /// If it cannot be read, or a column is missing; if a value is wrong for its column, a figure has no better
-    /// direction, or an address occurs twice.
+    /// If it cannot be read or a column is missing. If a value is wrong for its column, a figure has no direction of
+    /// improvement, or an address occurs twice.
     pub fn read(path: &Path) -> Result<Self, FileError> {
         Self::parse(path, &file::read(path, MOST_BYTES)?)
     }
 
-    /// Parses the contents of a file; `path` is for errors.
+    /// Parses the contents of a file; errors name `path`.
     ///
     /// # Errors
     /// As [`FigureLimits::read`], for contents.
@@ -68,7 +68,7 @@ impl FigureLimits {
             let texts: Vec<&str> = places.iter().map(|place| record.get(*place).unwrap_or("").trim()).collect();
             let limit = LineOfLimits { path, line, texts: &texts }.limit()?;
             if !seen.insert(limit.address.clone()) {
-                let what = "has the address of a line before; keep one of them";
+                let what = "has the same address as an earlier line; keep one of them";
                 return Err(FileError::wrong_line(path, line, &texts.join(","), what));
             }
             limits.rows.push(limit);
@@ -79,7 +79,7 @@ impl FigureLimits {
         }
     }
 
-    /// Gives limits of a name that is not among these, but would be one today, that name: schema 2 had others.
+    /// Renames limits of schema 2, whose sub-experiments had other default names, if the new name is among `names`.
     #[must_use]
     pub fn named_as_today(mut self, names: &[&str]) -> Self {
         let named = self.rows.iter_mut().map(|limit| &mut limit.address.sub_experiment);

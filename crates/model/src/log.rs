@@ -3,15 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Lines as they were found.
+/// Lines found in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lines {
-    /// Their number, damaged ones included.
+    /// Number of lines, including damaged ones.
     pub written: u64,
-    /// Their bytes, line breaks included.
+    /// Bytes of these lines, including line breaks.
     pub bytes: u64,
-    /// Bytes before the text of an intact line, such as time and level: the fewest.
+    /// Fewest bytes before the text of an intact line, such as time and level.
     pub shortest_prefix_bytes: u64,
-    /// The most of them.
+    /// Most bytes before the text of an intact line.
     pub longest_prefix_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! A run: `manifest.json` holds the plan, the environment and the overall state; other files hold the rest.
+//! Results of a run. `manifest.json` has plan, environment and overall state; other files have the measurements.
 
 use crate::audit::{Audit, ProcessActivity};
 pub use crate::core_to_core::{CoreToCoreProbe, CoreToCoreProbes, ModeChange};
@@ -19,49 +19,49 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 pub use tripmeter_abi::UnauthorizedPeer;
 
-/// Version of the files of a results folder, `major.minor`. Readers ignore unknown fields, and refuse another major
-/// version but 2, which has other words for patterns.
+/// Version of the files of a results folder, `major.minor`. Readers ignore unknown fields, and refuse other major
+/// versions except 2, which has other names for patterns.
 pub const SCHEMA_VERSION: &str = "3.0";
 
-/// Variant of sockets whose messages stay on this host unless there are others.
+/// Variant of sockets whose messages stay on this host unless the plan has other hosts.
 const LOOPBACK: &str = "loopback";
 
-/// The whole file.
+/// Contents of `manifest.json`; in memory also the results.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "Tripmeter manifest")]
 pub struct Manifest {
-    /// [`SCHEMA_VERSION`] of its writer.
+    /// [`SCHEMA_VERSION`] of the writer.
     pub schema_version: String,
     /// Version of tripmeter.
     pub tripmeter_version: String,
     /// Local time of the start, RFC 3339.
     pub started: String,
-    /// Local time of the end; missing while it runs, or if it was killed.
+    /// Local time of the end; missing while the run lasts, or if it was killed.
     pub ended: Option<String>,
-    /// State of the whole.
+    /// State of the whole run.
     pub status: RunStatus,
     /// Plan, as requested and resolved.
     pub plan: Plan,
-    /// The machine.
+    /// Machine of the leader.
     pub environment: Environment,
-    /// Results of sub-experiments that `trials.jsonl` had when the run ended; 0 before.
+    /// Number of sub-experiment results in `trials.jsonl` when the run ended; 0 before.
     #[serde(default)]
     pub results: u32,
-    /// Results, in the order of the plan, round by round; lines of `trials.jsonl`.
+    /// Results from `trials.jsonl`, in the order of the plan, round by round.
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub sub_experiments: Vec<SubExperimentResult>,
-    /// Its resumptions after a kill or an interruption, in order.
+    /// Resumptions of the run after a kill or an interruption, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumptions: Vec<Resumption>,
-    /// Names by which files were written, by the names of today, where both differ.
+    /// Names of sub-experiments in written files, by their current names, if they differ.
     #[serde(skip)]
     #[schemars(skip)]
     pub written_names: BTreeMap<String, String>,
 }
 
 impl Manifest {
-    /// Names transports for people: between hosts no message uses the loopback, so `tcp/loopback` becomes `tcp`, an
+    /// Renames transports for tables: between hosts no message uses the loopback, so `tcp/loopback` becomes `tcp`, an
     /// alias in commands.
     #[must_use]
     pub fn named_for_people(mut self) -> Self {
@@ -72,14 +72,14 @@ impl Manifest {
         self
     }
 
-    /// Gives sub-experiments the default names that they would have today, where schema 2 had others. Their files keep
-    /// theirs, [`Manifest::written_name`].
+    /// Gives sub-experiments their current default names, where schema 2 had others. Their files keep the old names,
+    /// [`Manifest::written_name`].
     #[must_use]
     pub fn named_as_today(mut self) -> Self {
         for place in 0..self.plan.sub_experiments.len() {
             let planned = &self.plan.sub_experiments[place];
             let (written, today) = (planned.name.clone(), self.name_today(planned));
-            // Two must not become one.
+            // Two sub-experiments must not get one name.
             if written == today || self.plan.sub_experiments.iter().any(|other| other.name == today) {
                 continue;
             }
@@ -97,13 +97,13 @@ impl Manifest {
         match planned.name.contains(&begin) {
             true if self.plan.hosts.is_empty() => name::of_today(&planned.name),
             true => name::without_loopback(&name::of_today(&planned.name)),
-            // A name that somebody gave stays, but for the load that was added to it.
+            // A name that the user chose is kept, except for the load that was appended to it.
             false if planned.background.is_none() => planned.name.clone(),
             false => name::with_background(&planned.name),
         }
     }
 
-    /// Name by which the files of a sub-experiment were written.
+    /// Name of a sub-experiment in its written files.
     pub fn written_name<'a>(&'a self, name: &'a str) -> &'a str {
         self.written_names.get(name).map_or(name, String::as_str)
     }
@@ -113,8 +113,8 @@ impl Manifest {
         self.schema_version == "2.0"
     }
 
-    /// Everything as one JSON value, including sub-experiments, cells and audits, which have files of their own in
-    /// a results folder.
+    /// Everything as one JSON value, including sub-experiments, cells and audits, which are in other files of a results
+    /// folder.
     pub fn whole(&self) -> serde_json::Value {
         let mut whole = json(self);
         whole["environment"] = self.environment.whole();
@@ -125,7 +125,7 @@ impl Manifest {
         whole
     }
 
-    /// Checks the rules beyond types: names become parts of paths, and lists are made of rounds.
+    /// Checks rules beyond types: names, which become parts of paths, and rounds, which become lengths of lists.
     ///
     /// # Errors
     /// Field and error, in one line.
@@ -164,11 +164,11 @@ impl Manifest {
 pub struct Resumption {
     /// Local time, RFC 3339.
     pub at: String,
-    /// Rounds that were there already; later ones were measured after it.
+    /// Number of rounds measured before it; later rounds were measured after it.
     pub after_round: u32,
-    /// For rounds that had begun: the sub-experiments of which anything was measured after it, as `NAME`, `NAME, round
-    /// N` or `NAME, rounds N to M`; then `all from round N on` if later ones were to come. Empty of `tripmeter ab`,
-    /// where that is all of every later round.
+    /// Sub-experiments of started rounds that were measured, at least in part, after it: `NAME`, `NAME, round N` or
+    /// `NAME, rounds N to M`. Then `all from round N on` if more rounds were planned. Empty under `tripmeter ab`, where
+    /// every later round was measured whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rest: Vec<String>,
 }
@@ -179,23 +179,23 @@ pub struct Resumption {
 pub enum RunStatus {
     /// Not begun.
     Planned,
-    /// Begun and not ended; if nothing runs any more, it was killed.
+    /// Begun and not ended; if no process runs any more, it was killed.
     Running,
     /// Everything requested was measured.
     Complete,
-    /// Ended by an error; what was finished before is there.
+    /// Ended by an error; payloads finished before it have results.
     Failed,
-    /// Ended by the user; what was measured before is there.
+    /// Ended by the user; results so far are kept.
     Interrupted,
 }
 
-/// The machine and the clock.
+/// Machine and clock.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
-    /// Who made the machine, as its firmware says; absent if it does not.
+    /// Manufacturer of the machine, from its firmware; absent if unknown.
     #[serde(default)]
     pub manufacturer: Option<String>,
-    /// Name that its maker gave it.
+    /// Model name of the machine, from its firmware.
     #[serde(default)]
     pub model: Option<String>,
     /// Kernel release.
@@ -208,24 +208,24 @@ pub struct Environment {
     pub virtual_machine: bool,
     /// Physical memory in bytes.
     pub memory_bytes: u64,
-    /// The clock that all samples were read from.
+    /// Clock of all samples.
     pub clock: ClockInfo,
-    /// How long copies of memory took before the first sub-experiment, by rising size; empty where it was not measured.
+    /// Times of memory copies before the first sub-experiment, by ascending size; empty if not measured.
     #[serde(default)]
     pub memory_copy: Vec<MemoryCopy>,
-    /// State before the first sub-experiment.
+    /// Load of the machine before the first sub-experiment.
     pub before: LoadSnapshot,
-    /// State after the last.
+    /// Load of the machine after the last sub-experiment.
     pub after: Option<LoadSnapshot>,
-    /// Audit of what disturbs measuring here, before the first sub-experiment; in a file of its own.
+    /// Audit before the first sub-experiment; in another file.
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub audit_before: Option<Audit>,
-    /// Audit after the last, with the activity in between.
+    /// Audit after the last sub-experiment, with the activity since the first audit.
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub audit_after: Option<Audit>,
-    /// The hosts of the followers, if other than this one.
+    /// Hosts of the followers, if other than this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostEnvironment>,
 }
@@ -250,46 +250,46 @@ fn json(value: &impl Serialize) -> serde_json::Value {
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// Another host that a follower ran on.
+/// Another host, which a follower ran on.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HostEnvironment {
-    /// Named as for ssh.
+    /// Destination for ssh.
     pub to: String,
     /// Host name of the machine.
     pub name: String,
     /// Environment, as the machine reports it.
     pub environment: Box<Environment>,
-    /// The interface here that data went over; in the file of the audits.
+    /// Interface of this host that messages used; in the file of audits.
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub here: Network,
-    /// The interface there.
+    /// Interface of that host.
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub there: Network,
 }
 
-/// An interface, and what was counted at it and in the protocols above.
+/// Network interface, with counters of it and of the protocols above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Network {
-    /// Its name.
+    /// Name of the interface.
     pub interface: String,
-    /// Its address that data went to.
+    /// Address of the interface that messages went to.
     pub address: String,
-    /// Kind, MTU, state, speed, driver, offloads, coalescing, chrony and PTP, as the tools of the system name them.
+    /// Kind, MTU, state, speed, driver, offloads, coalescing, chrony and PTP, by the names that the system's tools use.
     pub facts: BTreeMap<String, String>,
     /// Counters that are not visible, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
-    /// Packets dropped and wrong, segments sent again, datagrams without room: before the first sub-experiment.
+    /// Counters before the first sub-experiment: packets dropped or wrong, retransmissions, datagrams without room.
     pub before: BTreeMap<String, u64>,
-    /// State after the last.
+    /// Counters after the last sub-experiment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub after: BTreeMap<String, u64>,
 }
 
 impl Network {
-    /// Counters that rose in between, with their increases.
+    /// Counters that rose between `before` and `after`, with their increases.
     pub fn counted(&self) -> Vec<(&str, u64)> {
         let added = self.after.iter().map(|(name, after)| {
             let before = self.before.get(name).copied().unwrap_or(0);
@@ -299,12 +299,12 @@ impl Network {
     }
 }
 
-/// A clock, as measured at the start.
+/// Clock, as measured at the start.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ClockInfo {
     /// `tsc` (invariant, calibrated) or `monotonic` (CLOCK_MONOTONIC).
     pub source: String,
-    /// Why it is not the TSC, if it is not.
+    /// Reason that the clock is not the TSC, if so.
     pub reason: Option<String>,
     /// Ticks per second.
     pub frequency_hz: f64,
@@ -312,21 +312,21 @@ pub struct ClockInfo {
     pub read_cost_ns: f64,
     /// Smallest difference between two readings that differ, in nanoseconds.
     pub granularity_ns: f64,
-    /// Difference between the calibration at the start and that over the whole run, in parts per million; for `tsc`
-    /// only.
+    /// Difference between the calibration at the start and the calibration over the whole run, in parts per million;
+    /// only for `tsc`.
     pub drift_ppm: Option<f64>,
 }
 
-/// A copy of memory in one thread, between two buffers that were written before.
+/// Copy of memory in one thread, between two buffers that were written before.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryCopy {
-    /// Bytes that are copied at once.
+    /// Bytes per copy.
     pub bytes: u64,
     /// Median time of a copy, in nanoseconds, at least 1.
     pub copy_ns: f64,
 }
 
-/// How busy the machine is.
+/// Load of the machine at one time.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LoadSnapshot {
     /// Load average of the last minute.
@@ -335,12 +335,12 @@ pub struct LoadSnapshot {
     pub steal_ns: u64,
 }
 
-/// One sub-experiment in one round.
+/// Result of one sub-experiment in one round.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SubExperimentResult {
-    /// Its name in the plan.
+    /// Name of the sub-experiment in the plan.
     pub name: String,
-    /// 1-based.
+    /// Round, from 1.
     pub round: u32,
     /// State.
     pub status: RunStatus,
@@ -350,26 +350,26 @@ pub struct SubExperimentResult {
     pub transport_version: String,
     /// Version of the library or kernel it drives.
     pub system_version: String,
-    /// Leader and follower were threads of one process.
+    /// True if leader and follower were threads of one process.
     pub same_process: bool,
-    /// The proof of its path.
+    /// Proof of its path.
     pub path_proof: Option<PathProof>,
-    /// Memory of both processes was locked; else why not.
+    /// State of the memory lock of both processes; if they have none, the reason.
     pub memory_lock: Option<String>,
     /// Capacity of pipes, queues and sockets of its path, as the kernel granted it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<KernelQueues>,
-    /// Its daemon ended during the measurement, and nothing shows which payloads were measured without it.
+    /// True if its daemon ended during the measurement, so that any payload may have been measured without it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unreliable: bool,
-    /// Payloads that were finished when it ended; 0 before.
+    /// Number of payloads that were finished when it ended; 0 before.
     #[serde(default)]
     pub payloads: u32,
-    /// Payloads finished so far, in order; lines of their own in `trials.jsonl`.
+    /// Payloads finished so far, in order, from their own lines in `trials.jsonl`.
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub cells: Vec<PayloadResult>,
-    /// Limits and activity of its processes, if they finished; without a follower started by hand.
+    /// Activity of its processes, if they finished; without a follower started by hand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessActivity>,
 }
@@ -386,16 +386,16 @@ impl SubExperimentResult {
 /// Proof that the payload took the path that the transport claims.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathProof {
-    /// The path claimed.
+    /// Path that the transport claims.
     pub claim: tripmeter_abi::Path,
-    /// The verdict.
+    /// Outcome of the proof.
     pub verdict: Verdict,
     /// Evidence of the operating system, in one line.
     pub evidence: String,
-    /// Messages of the proof itself that came damaged.
+    /// Messages of the proof itself that arrived damaged.
     #[serde(default, skip_serializing_if = "count::is_zero", deserialize_with = "count::read")]
     pub damaged: u64,
-    /// Unauthorized peers that tried to join a secured transport after the true pair; empty if it is not secured.
+    /// Attempts of unauthorized peers to join a secured transport after the true pair; empty if it is not secured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unauthorized_peers: Vec<RefusalTrial>,
 }
@@ -407,16 +407,16 @@ impl PathProof {
     }
 }
 
-/// An attempt of a peer that a secured transport must refuse, and its outcome.
+/// Attempt of a peer that a secured transport must refuse, and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusalTrial {
-    /// Who it was.
+    /// Kind of the peer.
     pub kind: UnauthorizedPeer,
     /// False if it was let in; null if it could not try, e.g. because it crashed.
     pub refused: Option<bool>,
-    /// How long it tried, in nanoseconds.
+    /// Duration of the attempt, in nanoseconds.
     pub waited_ns: u64,
-    /// How it was refused, or why it could not try; empty if it was let in.
+    /// Text of the refusal, or reason that it could not try; empty if it was let in.
     pub why: String,
 }
 
@@ -428,54 +428,53 @@ pub enum Verdict {
     Proven,
     /// The claim does not hold; the figures do not measure this transport.
     Failed,
-    /// The operating system shows too little here.
+    /// The operating system shows too little to decide.
     NotVisible,
 }
 
 /// Results at one payload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PayloadResult {
-    /// Bytes of every message, our header included.
+    /// Bytes of every message, including Tripmeter's header.
     #[serde(deserialize_with = "count::read")]
     pub payload_bytes: u64,
-    /// Round trips, messages received, calls that succeeded, or calls of a logger, of all trials.
+    /// Number of round trips, messages received, calls that succeeded, or calls of a logger, in all trials.
     #[serde(deserialize_with = "count::read")]
     pub samples: u64,
-    /// Samples asked for.
+    /// Number of samples requested.
     #[serde(deserialize_with = "count::read")]
     pub samples_planned: u64,
-    /// Messages before the first sample, not recorded.
+    /// Number of messages before the first sample, not recorded.
     #[serde(deserialize_with = "count::read")]
     pub warmup: u64,
-    /// Of them, messages that came damaged and calls that failed, where the counts of the trials are without the
-    /// warm-up.
+    /// Damaged messages and failed calls of the warm-up, if the counts of the trials exclude it.
     #[serde(default, skip_serializing_if = "count::is_zero", deserialize_with = "count::read")]
     pub warmup_damaged: u64,
-    /// Why there are fewer samples than planned, if so.
+    /// Reason that there are fewer samples than planned, if so.
     pub cut_short: Option<CutShort>,
-    /// It was unfinished when the sub-experiment failed or was interrupted, or its rows had been moved for a further
-    /// attempt; a resumed run measures it again.
+    /// True if it was unfinished when the sub-experiment failed or was interrupted, or if its rows had been moved for
+    /// another attempt. A resumed run measures it again.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unfinished: bool,
-    /// Most bytes per system send; 0 if messages are not split.
+    /// Largest system send, in bytes; 0 if messages are not split.
     #[serde(deserialize_with = "count::read")]
     pub packet_bytes: u64,
-    /// The figures come from a histogram of three digits, because raw samples were not kept.
+    /// True if the figures come from a histogram with three digits, because raw samples were not kept.
     pub from_histogram: bool,
-    /// One cache line handed over and back between the two CPUs.
+    /// Core-to-core probes: round trips of one cache line between the two CPUs.
     #[serde(alias = "handover_ns")]
     pub core_to_core_ns: CoreToCoreProbes,
-    /// How the core-to-core probes before and after differ; absent if they agree, or if there are none.
+    /// Difference between the core-to-core probes before and after; absent if they agree, or if there are none.
     #[serde(default, alias = "handover_changed", skip_serializing_if = "Option::is_none")]
     pub core_to_core_changed: Option<ModeChange>,
-    /// Earlier attempts at this payload, in order, which do not count because the core-to-core probe changed. The
-    /// payload's own figures are always from the last attempt.
+    /// Earlier attempts at this payload, in order. They do not count, because the core-to-core probe changed; the
+    /// payload's own figures are from the last attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub earlier_attempts: Vec<PayloadResult>,
-    /// How long all trials took.
+    /// Duration of all trials, in nanoseconds.
     pub duration_ns: u64,
-    /// A trial for each offered load, in the order of the plan.
+    /// Trials, one for each offered load, in the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub trials: Vec<Trial>,
@@ -485,8 +484,8 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// True if the messages of a payload have several sizes, of which it is the largest. Also true for a recording
-/// without measurements, which may have several.
+/// True if the messages of a payload have several sizes, the largest of which is the payload. Also true for a recording
+/// without measurements, because it may have several.
 pub fn has_several_sizes<'a>(plan: &SubExperiment, measured: impl IntoIterator<Item = &'a PayloadResult>) -> bool {
     let mut trials = measured.into_iter().flat_map(|cell| &cell.trials).peekable();
     if trials.peek().is_none() { plan.workload.is_recorded() } else { trials.any(Trial::has_several_sizes) }
@@ -499,7 +498,7 @@ impl PayloadResult {
         of_trials.fold(Counts::default(), |sum, counts| sum + counts)
     }
 
-    /// Change of the core-to-core probe that was recorded, or that the probes show.
+    /// Recorded change of the core-to-core probe, or that computed from the probes.
     pub fn mode_change(&self) -> Option<ModeChange> {
         self.core_to_core_changed.or_else(|| self.core_to_core_ns.change())
     }
@@ -519,7 +518,7 @@ impl PayloadResult {
         self.damaged_beside().saturating_add(self.counts().damaged)
     }
 
-    /// Damaged messages outside of its trials: of warm-ups and discarded attempts.
+    /// Damaged messages outside of its trials, from warm-ups and discarded attempts.
     pub fn damaged_beside(&self) -> u64 {
         self.earlier_attempts.iter().map(Self::damaged).fold(self.warmup_damaged, u64::saturating_add)
     }
@@ -534,7 +533,7 @@ impl PayloadResult {
         self.cut_short.as_ref().is_some_and(CutShort::is_cap)
     }
 
-    /// Reason that it has fewer samples than planned, with their number.
+    /// Reason that it has fewer samples than planned, with both numbers.
     pub fn shortfall(&self, plan: &SubExperiment) -> Option<String> {
         let (samples, planned) = (self.samples, self.samples_planned);
         let of = if samples < planned { format!(", {samples} of {planned} samples") } else { String::new() };
@@ -543,7 +542,7 @@ impl PayloadResult {
             .map(|why| format!("{}: {why}{of}", size_text(self.payload_bytes, has_several_sizes(plan, [self]))))
     }
 
-    /// Reason that it has no latencies, for people.
+    /// Reason that it has no latencies, for tables.
     pub fn why_silent(&self) -> &'static str {
         let all = Stream::all();
         let is_withheld =
@@ -560,7 +559,7 @@ impl PayloadResult {
         self.trials.iter().any(Trial::is_all_lost)
     }
 
-    /// Trials with the payload's own values, and how they ended, as figures.
+    /// Trials with further figures: core-to-core probes of the payload, and flags for missed rates and early ends.
     pub fn flat_trials(&self) -> impl Iterator<Item = Trial> {
         self.trials.iter().cloned().map(|mut trial| {
             for (figure, is) in [(Figure::RateMissed, trial.rate_missed), (Figure::CutShort, trial.cut_short.is_some())]

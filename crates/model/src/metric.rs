@@ -1,4 +1,4 @@
-//! Address and value of a figure: one row of the table that every view is made of.
+//! Parts of the address of a figure: follower, process, probe and stream.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 pub use tripmeter_stats::Interval;
 
-/// Selection among several followers.
+/// Follower whose messages a figure counts, among several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum At {
     /// Follower with this index.
@@ -15,12 +15,12 @@ pub enum At {
     Last,
 }
 
-/// Process whose cost a figure is.
+/// Process whose cost a figure gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Process {
-    /// The sender.
+    /// The sending process.
     Leader,
-    /// The receiver.
+    /// The receiving process.
     Follower,
 }
 
@@ -33,16 +33,16 @@ pub enum Probe {
     After,
 }
 
-/// Messages or process of a trial that a figure is of: a set of dimensions, `all` if empty.
+/// Messages or process of a trial that a figure belongs to: a set of dimensions, `all` if empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stream {
     /// Topic of a recording, by name.
     pub topic: Option<String>,
-    /// Client, by index, where there are several.
+    /// Client, by index, if there are several.
     pub client: Option<u32>,
-    /// Publisher, by index, where there are several.
+    /// Publisher, by index, if there are several.
     pub publisher: Option<u32>,
-    /// Follower, where there are several.
+    /// Follower, if there are several.
     pub at: Option<At>,
     /// Process.
     pub process: Option<Process>,
@@ -81,12 +81,12 @@ impl Stream {
         Self { at: Some(At::Last), ..Self::default() }
     }
 
-    /// A process.
+    /// Cost of a process.
     pub fn process(process: Process) -> Self {
         Self { process: Some(process), ..Self::default() }
     }
 
-    /// A core-to-core probe.
+    /// Results of a core-to-core probe.
     pub fn probe(probe: Probe) -> Self {
         Self { probe: Some(probe), ..Self::default() }
     }
@@ -112,7 +112,7 @@ impl fmt::Display for Stream {
             ("follower", at),
             ("process", process.map(str::to_owned)),
             ("probe", probe.map(str::to_owned)),
-            // The last one, as its value may have every character.
+            // The last dimension, because a topic name may contain any character.
             ("topic", self.topic.clone()),
         ];
         let given: Vec<String> =

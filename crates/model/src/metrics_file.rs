@@ -7,8 +7,8 @@ use std::io;
 /// Name of the file.
 pub const METRICS: &str = "metrics.csv";
 
-/// Columns. Values are in the unit that ends the name of the figure; `low` and `high` are the 95 % confidence
-/// interval within the trial, empty where there is none.
+/// Columns. Values are in the unit at the end of the figure's name. `low` and `high` are the 95 % confidence interval
+/// within the trial, empty if there is none.
 pub const HEADER: [&str; 10] = [
     "sub_experiment",
     "round",

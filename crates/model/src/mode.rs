@@ -1,18 +1,18 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Time of a client's next call; the plan stores it as the loads of its workload.
+/// Rule for the time of a client's next call; the plan stores it as the loads of its workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// When the previous call has ended: a closed loop.
+    /// At the end of the previous call: a closed loop.
     Bench,
-    /// When it is due, at a fixed rate or in bursts, but not before the previous call has ended.
+    /// At its due time, from a fixed rate or bursts, but not before the end of the previous call.
     FixedFreq,
 }
 
 impl Mode {
-    /// Word in files and flags.
+    /// Name in files and flags.
     pub fn as_str(self) -> &'static str {
         match self {
             Mode::Bench => "bench",

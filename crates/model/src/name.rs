@@ -17,8 +17,7 @@ pub fn is_name(name: &str) -> bool {
     (1..=MOST_BYTES).contains(&name.len()) && name.bytes().all(is_name_byte) && !name.starts_with(['.', '-'])
 }
 
-/// Default name of a sub-experiment in schema 2 as it would be today: words of patterns and of the background load were
-/// others.
+/// Current form of a default name from schema 2, which had other words for patterns and for the background load.
 pub fn of_today(name: &str) -> String {
     let part = |part| match part {
         "channel" => "publish",
@@ -28,19 +27,19 @@ pub fn of_today(name: &str) -> String {
     with_background(&name.split('_').map(part).collect::<Vec<_>>().join("_"))
 }
 
-/// Name whose load is called the background load, as today.
+/// Current form of a name from schema 2, which called the background load `load`.
 pub fn with_background(name: &str) -> String {
     name.replacen("_load-", "_background-", 1)
 }
 
-/// Name between hosts, where schema 2 told of a loopback.
+/// Current form of a name between hosts, where schema 2 wrote `loopback`.
 pub fn without_loopback(name: &str) -> String {
     name.replacen("_loopback_", "_", 1)
 }
 
-/// Number for this boot of the machine and the process and time namespaces, within which process numbers and start
-/// times hold. The first namespaces have equal numbers on every machine. At most 8 hexadecimal digits, the first
-/// number in the names of what a run creates.
+/// Number that identifies the boot of the machine and the namespaces of processes and times. Process ids and start
+/// times are unique only within these. It has at most 8 hexadecimal digits, and is the first number in the names of
+/// objects that a run creates.
 pub fn process_place() -> u64 {
     static PLACE: OnceLock<u64> = OnceLock::new();
     *PLACE.get_or_init(|| {
@@ -50,7 +49,7 @@ pub fn process_place() -> u64 {
     })
 }
 
-/// Combines the first digits of the boot's random UUID with the namespaces.
+/// Combines digits of the boot's random UUID with the namespaces, whose first numbers are equal on all machines.
 fn place_of(boot: &str, processes: u64, times: u64) -> u64 {
     let random = boot.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0);
     // Namespace numbers differ in their last digits.

@@ -6,13 +6,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How the messages of a trial are offered: what the plan asks for, and one part of a metric's address.
+/// Schedule of the messages of a trial, as planned; part of the address of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum OfferedLoad {
-    /// The next message when the one before was answered.
+    /// The next message is sent when the previous one was answered.
     Closed,
-    /// At an even rate; a message that could not be sent when it was due is sent as soon as it can be.
+    /// At an even rate; a message that cannot be sent at its due time is sent as soon as possible.
     Rate {
         /// Messages per second of each stream.
         #[serde(rename = "rate_hz", deserialize_with = "not_negative")]
@@ -22,7 +22,7 @@ pub enum OfferedLoad {
     Max,
     /// In bursts.
     Burst(Burst),
-    /// At the highest even rate within that loss.
+    /// At the highest even rate whose loss is within a bound.
     Search {
         /// Share of the messages that may be lost: 0 is none, 0.005 is 0.5 %.
         #[serde(deserialize_with = "not_negative")]
@@ -34,7 +34,7 @@ pub enum OfferedLoad {
 
 impl Eq for OfferedLoad {}
 
-/// Reads a number of 0 or more, as [`OfferedLoad::from_str`] does.
+/// Reads a number, and refuses one below 0, as [`OfferedLoad::from_str`] does.
 fn not_negative<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let number = f64::deserialize(deserializer)?;
     let is_wrong = !number.is_finite() || number < 0.0;
@@ -45,19 +45,19 @@ fn not_negative<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Er
     }
 }
 
-/// Messages one after the other, then none until the gap since the first of them is over.
+/// Messages one after the other, then a pause until the next burst starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Burst {
     /// Messages per burst.
     #[serde(rename = "demand")]
     pub size: u64,
-    /// From the begin of a burst to the begin of the next, in nanoseconds.
+    /// Time from the start of one burst to the start of the next, in nanoseconds.
     #[serde(rename = "recovery_ns")]
     pub gap_ns: u64,
 }
 
 impl OfferedLoad {
-    /// Messages per second of each stream, the mean for bursts; `None` if other things determine the rate.
+    /// Messages per second of each stream, the mean for bursts; `None` if the load has no fixed rate.
     pub fn hz(&self) -> Option<f64> {
         match self {
             OfferedLoad::Rate { hz } => Some(*hz),
@@ -66,12 +66,12 @@ impl OfferedLoad {
         }
     }
 
-    /// Burst, if the load is bursts.
+    /// Burst, if the load consists of bursts.
     pub fn burst(&self) -> Option<Burst> {
         if let OfferedLoad::Burst(burst) = self { Some(*burst) } else { None }
     }
 
-    /// Period of messages, or of bursts, in nanoseconds; 0 if other things determine it.
+    /// Period of messages, or of bursts, in nanoseconds; 0 if the load has no fixed rate.
     pub fn gap_ns(&self) -> f64 {
         match self {
             OfferedLoad::Rate { hz } => 1e9 / hz,

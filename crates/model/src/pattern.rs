@@ -1,67 +1,67 @@
-//! Table of patterns, which are named workloads, with the facts of each.
+//! Table of patterns, which are named workloads, with their properties.
 
 use crate::figure::Figure;
 use crate::pace::OfferedLoad;
 use crate::workload::{Reply, Topology, Workload};
 use tripmeter_abi::Pattern;
 
-/// Pattern of an experiment that names none.
+/// Pattern of an experiment that does not name one.
 pub const DEFAULT_PATTERN: Pattern = Pattern::Ping;
 
 /// Facts of a pattern.
 #[derive(Debug)]
 pub struct PatternFacts {
-    /// Pattern, whose word is that of its command, too.
+    /// Pattern, whose name is also that of its command.
     pub pattern: Pattern,
-    /// Its figures in words, with the command that measures them: `calls (call)`.
+    /// Measured quantity, with the command for it: `calls (call)`.
     pub what: &'static str,
-    /// Latencies that the first screen shows, each in a table.
+    /// Latencies that the first screen shows, one table each.
     pub latencies: &'static [ShownLatency],
-    /// Workloads that it allows, first that of the command without flags.
+    /// Workloads that the pattern allows; the first is that of the command without flags.
     pub allowed: &'static [AllowedWorkload],
-    /// Default numbers.
+    /// Default payloads, samples and warm-up.
     pub defaults: Defaults,
-    /// Most followers of a message.
+    /// Largest number of followers that receive a message.
     pub most_followers: u32,
     /// True if followers may be on other hosts.
     pub crosses_hosts: bool,
-    /// True if both sides may be given one set of CPUs.
+    /// True if one set of CPUs may be given for both sides (`--cpus`).
     pub takes_cpu_set: bool,
-    /// True if its default wait is `block`: at a fixed rate polling mostly finds nothing, and clients share CPUs.
+    /// True if the default wait is `block`: at a fixed rate, polling mostly finds nothing, and clients share CPUs.
     pub blocks: bool,
 }
 
-/// A latency under its title.
+/// Latency with its title.
 #[derive(Debug)]
 pub struct ShownLatency {
-    /// In words: `one way, since due`.
+    /// Title, e.g. `one way, since due`.
     pub title: &'static str,
-    /// Its figure under an offered load.
+    /// Figure of this latency, depending on the offered load.
     pub figure: fn(OfferedLoad) -> Figure,
 }
 
-/// A workload that a pattern allows.
+/// Workload that a pattern allows.
 #[derive(Debug)]
 pub struct AllowedWorkload {
     /// Kind of reply.
     pub reply: Reply,
     /// Condition that ends a trial.
     pub end: TrialEnd,
-    /// Kinds of its offered loads.
+    /// Kinds of offered loads that are allowed.
     pub loads: &'static [LoadKind],
-    /// Axes that may exceed 1.
+    /// Axes whose number may exceed 1.
     pub axes: &'static [Axis],
-    /// Messages before those that count.
+    /// Warm-up messages.
     pub warm_up: WarmUpPlan,
     /// True if an answer names its request to the transport.
     pub names_request: bool,
-    /// True if a leader that polls spins until a message is due: a wake-up takes about 50 us, five periods at 100 kHz.
+    /// True if a polling leader spins until a message is due: a wake-up takes about 50 us, five periods at 100 kHz.
     pub spins: bool,
-    /// Heading of its histogram file, if it keeps one.
+    /// Heading of the histogram file, if there is one.
     pub histograms: Option<&'static str>,
 }
 
-/// Messages before those that count.
+/// Warm-up messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WarmUpPlan {
     /// Sent by the trial itself, whose counts include them.
@@ -103,7 +103,7 @@ pub enum LoadKind {
     Recorded,
 }
 
-/// A number of a [`Topology`].
+/// One of the numbers of a [`Topology`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
     /// [`Topology::topics`].
@@ -116,14 +116,14 @@ pub enum Axis {
     Followers,
 }
 
-/// Default numbers of a pattern.
+/// Default payloads, samples and warm-up of a pattern.
 #[derive(Debug)]
 pub struct Defaults {
-    /// Payloads, as `--payloads` takes them.
+    /// Payloads, in the syntax of `--payloads`.
     pub payloads: &'static str,
-    /// Samples per payload, where they end a trial.
+    /// Samples per payload, if their number ends a trial.
     pub samples: u64,
-    /// Warm-up of a trial that ends by its bounds; for others it depends on the samples.
+    /// Warm-up messages of a trial that ends by its bounds; other warm-ups depend on the number of samples.
     pub warmup: u64,
 }
 
@@ -131,12 +131,12 @@ const DEFAULTS: Defaults = Defaults { payloads: "1k..4M", samples: 10_000, warmu
 const TIMED: &[LoadKind] = &[LoadKind::Rate, LoadKind::Burst];
 const RECORDED: &[LoadKind] = &[LoadKind::Recorded];
 
-/// The headline of calls: at a rate, a call is late from when it was due.
+/// Headline figure of calls. At a rate, latency counts from the due time, so that late calls show.
 pub fn latency_of_calls(load: OfferedLoad) -> Figure {
     if load == OfferedLoad::Closed { Figure::ServiceRtt } else { Figure::ResponseRtt }
 }
 
-/// A figure at a rate; in a closed loop one that is not measured there.
+/// The given figure at a rate; in a closed loop another one, which is not measured there, so that nothing is shown.
 fn unless_closed(load: OfferedLoad, figure: Figure) -> Figure {
     if load == OfferedLoad::Closed { Figure::ResponseRtt } else { figure }
 }
@@ -257,7 +257,7 @@ pub static PATTERNS: [PatternFacts; 5] = [
         what: "calls of a logger (`log`)",
         latencies: &[shown("calls of loggers", |_| Figure::Call)],
         allowed: &[allowed(Reply::Lines, &[LoadKind::Closed], &[])],
-        // As AimRT's benchmark of its loggers.
+        // Values of AimRT's benchmark of its loggers.
         defaults: Defaults { payloads: "32..8k", samples: 100_000, ..DEFAULTS },
         most_followers: 64,
         crosses_hosts: false,
@@ -272,7 +272,7 @@ pub fn facts(pattern: Pattern) -> &'static PatternFacts {
 }
 
 impl LoadKind {
-    /// Kind of a load.
+    /// Kind of this load.
     pub fn from_load(load: &OfferedLoad) -> Self {
         match load {
             OfferedLoad::Closed => LoadKind::Closed,
@@ -286,10 +286,10 @@ impl LoadKind {
 }
 
 impl Axis {
-    /// All of them.
+    /// All axes.
     pub const ALL: [Self; 4] = [Axis::Topics, Axis::Publishers, Axis::Clients, Axis::Followers];
 
-    /// Its key in files, as in the flag of its name.
+    /// Key in files, also the name of the flag.
     pub fn name(self) -> &'static str {
         match self {
             Axis::Topics => "topics",
@@ -299,7 +299,7 @@ impl Axis {
         }
     }
 
-    /// Its number in a topology.
+    /// Number of this axis in a topology.
     pub fn number(self, topology: &Topology) -> u32 {
         match self {
             Axis::Topics => topology.topics,
@@ -317,22 +317,22 @@ impl PartialEq for PatternFacts {
 }
 
 impl PatternFacts {
-    /// Word of the pattern.
+    /// Name of the pattern, as in commands and files.
     pub fn word(&self) -> &'static str {
         self.pattern.as_str()
     }
 
-    /// Description that a workload fits, whatever its loads; `None` if the pattern does not allow it.
+    /// Allowed workload that matches this one, whatever its loads; `None` if the pattern does not allow it.
     pub fn allowed_as(&self, workload: &Workload) -> Option<&'static AllowedWorkload> {
         self.allowed.iter().find(|allowed| allowed.fits(workload))
     }
 
-    /// True if any of its workloads has the axis, and its command the flag.
+    /// True if any allowed workload has the axis, so that the command has its flag.
     pub fn has_axis(&self, axis: Axis) -> bool {
         self.allowed.iter().any(|allowed| allowed.axes.contains(&axis))
     }
 
-    /// True if any of its workloads allows loads of the kind.
+    /// True if any allowed workload has loads of this kind.
     pub fn has_load(&self, kind: LoadKind) -> bool {
         self.allowed.iter().any(|allowed| allowed.loads.contains(&kind))
     }
@@ -350,7 +350,7 @@ impl AllowedWorkload {
         self.reply == workload.reply && self.end == end && Axis::ALL.iter().all(is_allowed)
     }
 
-    /// True if the kind of the load is allowed, whatever its numbers.
+    /// True if the kind of the load is allowed.
     pub fn allows(&self, load: &OfferedLoad) -> bool {
         self.loads.contains(&LoadKind::from_load(load))
     }

@@ -8,7 +8,7 @@ pub const HEADER_BYTES: u64 = 16;
 /// Largest payload that can be requested: 1 GiB.
 pub const LARGEST_BYTES: u64 = 1 << 30;
 
-/// Error of a list of payloads.
+/// Error in a list of payloads.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum PayloadError {
     /// Not a number with an optional unit.
@@ -18,11 +18,11 @@ pub enum PayloadError {
     NotASize(String),
     /// Too small to carry our header.
     #[error(
-        "payload of {0} bytes is smaller than the header of {HEADER_BYTES} bytes that every message carries; ask for {HEADER_BYTES} or more"
+        "payload of {0} bytes is smaller than the header of {HEADER_BYTES} bytes that every message carries; use {HEADER_BYTES} or more"
     )]
     TooSmall(u64),
     /// Larger than the limit.
-    #[error("payload of {0} bytes is larger than {LARGEST_BYTES} bytes, the most that can be asked for")]
+    #[error("payload of {0} bytes is larger than {LARGEST_BYTES} bytes, the largest payload allowed")]
     TooLarge(u64),
     /// A range that runs backwards.
     #[error("payload range '{0}' runs backwards; write the smaller size first")]
@@ -42,10 +42,10 @@ pub fn finished_text(planned: &[u64], finished: &[u64], cut_off: Option<u64>) ->
     if missing.is_empty() { text } else { format!("{text}; missing: {}", missing.join(", ")) }
 }
 
-/// Stands for the payload in figures of all topics whose messages have several sizes.
+/// Text in place of the payload, in figures over all topics whose messages have several sizes.
 pub const ALL_TOPICS: &str = "all topics";
 
-/// Payload of figures: `64k`, or [`ALL_TOPICS`] if it is the largest of several sizes.
+/// Payload in figures: `64k`, or [`ALL_TOPICS`] if it is the largest of several sizes.
 pub fn size_text(bytes: u64, has_several_sizes: bool) -> String {
     if has_several_sizes { ALL_TOPICS.to_owned() } else { display_size(bytes) }
 }
@@ -64,7 +64,7 @@ pub fn size_key(bytes: u64, has_several_sizes: bool) -> String {
 /// Parses one size in bytes: `512`, `1k`, `4M`, `1G`; k = 1024.
 ///
 /// # Errors
-/// If it is not a size, or out of [`HEADER_BYTES`] to [`LARGEST_BYTES`].
+/// If it is not a size, or outside [`HEADER_BYTES`] to [`LARGEST_BYTES`].
 pub fn parse_size(text: &str) -> Result<u64, PayloadError> {
     let not_a_size = || PayloadError::NotASize(text.to_owned());
     let trimmed = text.trim();
@@ -93,7 +93,7 @@ fn check_size(bytes: u64) -> Result<(), PayloadError> {
 /// Checks a list of sizes in bytes as [`parse_list`] does.
 ///
 /// # Errors
-/// If it is empty, or with the first size that is too small, too large or listed twice.
+/// If it is empty, or if a size is too small, too large or listed twice; names the first such size.
 pub fn check_list(sizes: &[u64]) -> Result<(), PayloadError> {
     if sizes.is_empty() {
         return Err(PayloadError::NotASize(String::new()));

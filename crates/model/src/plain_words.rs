@@ -1,8 +1,8 @@
-//! Plain wording for messages of serde: value found, value expected.
+//! Rewords messages of serde: value found, value expected.
 
 const MOST_CHARS: usize = 60;
 
-/// `1 sub-experiment`, `2 sub-experiments`.
+/// Count with its noun: `1 sub-experiment`, `2 sub-experiments`.
 pub fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
@@ -15,8 +15,8 @@ pub fn shortened(text: &str) -> String {
     }
 }
 
-/// Rewords a message of serde that has no position. `object` is the format's word for a map. `found` is the value
-/// as written, which serde does not always quote.
+/// Rewords a message of serde, given without its position. `object` is the name of a map in the format. `found` is the
+/// value as written, which serde does not always quote.
 pub fn in_plain_words(message: &str, object: &str, found: Option<&str>) -> String {
     let kind = |text: &str| text.replace("an object", object);
     let not = |found: &str, expected: &str| kind(&format!("found {found}, expected {}", expected_words(expected)));
@@ -40,7 +40,7 @@ pub fn in_plain_words(message: &str, object: &str, found: Option<&str>) -> Strin
         return format!("the key {} is missing", quoted(name));
     }
     if let Some(name) = message.strip_prefix("duplicate field ") {
-        return format!("the key {} is there twice", quoted(name));
+        return format!("the key {} occurs twice", quoted(name));
     }
     match found.map(shortened) {
         Some(found) if message == "expected value" => format!("found {found}, expected a word"),
@@ -51,7 +51,7 @@ pub fn in_plain_words(message: &str, object: &str, found: Option<&str>) -> Strin
     }
 }
 
-/// Prefixes the key, unless there is none or the text names it.
+/// Text after its key, unless there is no key or the text contains it.
 pub fn with_key(key: &str, what: String) -> String {
     if key == "." || what.contains(&format!("'{key}'")) { what } else { format!("'{key}': {what}") }
 }
@@ -60,7 +60,7 @@ fn quoted(name: &str) -> String {
     format!("'{}'", shortened(name.trim_matches('`')))
 }
 
-/// Words for a found value: `string "x"`, ``integer `-1` ``, `sequence`.
+/// Plain text for a found value: `string "x"`, ``integer `-1` ``, `sequence`.
 fn found_words(found: &str) -> String {
     let value = found.split_once('`').map(|(_, value)| value.trim_end_matches('`'));
     match found.split(' ').next() {
@@ -73,7 +73,7 @@ fn found_words(found: &str) -> String {
     }
 }
 
-/// Words for an expected type of Rust.
+/// Plain text for an expected Rust type.
 fn expected_words(expected: &str) -> String {
     let number = |prefix: &str| expected.strip_prefix(prefix).is_some_and(|rest| rest.parse::<u8>().is_ok());
     let is_object = ["struct ", "internally tagged enum ", "adjacently tagged enum "];

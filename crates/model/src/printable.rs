@@ -44,13 +44,13 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// JSON whose strings are escaped as by [`line()`]. Text that is not JSON stays invalid.
+/// JSON with its strings escaped as by [`line()`]. Invalid JSON stays invalid.
 pub fn json(text: &str) -> String {
     let mut done = String::with_capacity(text.len());
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
         match c {
-            // Outside of strings white space is the only valid control character.
+            // Outside strings, white space contains the only valid control characters.
             '\\' => escape_of_json(rest.next(), &mut rest, &mut done),
             c if is_hidden(c) && !c.is_ascii_whitespace() => done.extend(["\\", &escape(c)]),
             c => done.push(c),

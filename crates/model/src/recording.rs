@@ -1,8 +1,8 @@
-//! A recording whose messages are published again, and its schedule: size and time of each message. Topics with a size
-//! and a rate each are a recording without a file.
+//! A recording whose messages are replayed, and its schedule: size and time of each message. Topics with a size and a
+//! rate each are a recording without a file.
 //!
-//! The schedule of an hour has millions of messages. It is a folder with two files. `topics.json` is the
-//! [`Recording`]; `messages` has an [`ScheduleEntry`] of 16 bytes for each message, in the order of the recording.
+//! The schedule of an hour has millions of messages. It is a folder with two files: `topics.json` contains the
+//! [`Recording`], `messages` a [`ScheduleEntry`] of 16 bytes per message, in the order of the recording.
 
 use crate::count::{self, saturating_sum};
 use crate::payload::HEADER_BYTES;
@@ -19,7 +19,7 @@ pub const MOST_TOPICS: usize = 4096;
 /// Longest recorded time from first to last message: 30 days.
 pub const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
-/// Messages that replace those of a workload.
+/// Kind of messages that replace those of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Played {
     /// Messages read from files.
@@ -37,88 +37,88 @@ impl fmt::Display for Played {
     }
 }
 
-/// Contents of a recording, and how it is played.
+/// Contents of a recording, with its playback options.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recording {
-    /// Name of its file, without the folder; of several, that of their folder or of the first. Missing if it is of
+    /// Name of its file, without the folder; for several files the name of their folder or of the first. Missing for
     /// topics with a size and a rate each.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub file: String,
-    /// Size of the file; of several, their sum.
+    /// Size of the file, or of all its files, in bytes.
     #[serde(default, skip_serializing_if = "count::is_zero")]
     pub file_bytes: u64,
-    /// SHA-256 of the file, in hexadecimal digits; of several, of their SHA-256s, sorted, a line each.
+    /// SHA-256 of the file, in hexadecimal; for several files, of a text with their sorted SHA-256s, one per line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sha256: String,
-    /// Files that are played as one, if they are several.
+    /// Files of the recording, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<RecordedFile>,
     /// Part that is played.
     #[serde(default, skip_serializing_if = "RecordedPart::is_all")]
     pub part: RecordedPart,
-    /// How many times faster than recorded it is played.
+    /// Playback speed, as a multiple of the recorded one.
     pub speed: f64,
-    /// Log time of the first message, in nanoseconds since what the recorder counted from (usually 1970).
+    /// Log time of the first message, in nanoseconds since the recorder's epoch (usually 1970).
     pub start_ns: u64,
-    /// From the first message to the last, as recorded, in nanoseconds.
+    /// Recorded time from the first message to the last, in nanoseconds.
     pub duration_ns: u64,
-    /// Messages of all topics.
+    /// Number of messages of all topics.
     pub messages: u64,
-    /// Topics that are known to the recording and have no message; they are not among `topics`.
+    /// Number of topics without messages, which are not among `topics`.
     pub silent_topics: u64,
     /// Topics with messages, in the order of their first message in the file.
     pub topics: Vec<RecordedTopic>,
-    /// The folder of the schedule.
+    /// Folder of the schedule.
     #[schemars(skip)]
     #[serde(skip)]
     pub schedule: PathBuf,
 }
 
-/// One of the files of a recording.
+/// File of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedFile {
-    /// Its name, without the folder.
+    /// Name of the file, without the folder.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Its SHA-256, in hexadecimal digits.
+    /// SHA-256, in hexadecimal digits.
     pub sha256: String,
 }
 
 /// Part of a recording that is played.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedPart {
-    /// Names of its topics; none means all.
+    /// Names of the topics; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<String>,
-    /// Seconds from the first message of the recording to the first that may be played.
+    /// Start, in seconds after the first message of the recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_s: Option<f64>,
-    /// Seconds from the first message of the recording to the first that is not played any more.
+    /// End, exclusive, in seconds after the first message of the recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_s: Option<f64>,
 }
 
-/// One topic of a recording.
+/// Topic of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedTopic {
-    /// Its name.
+    /// Name of the topic.
     pub name: String,
-    /// Messages.
+    /// Number of messages.
     pub messages: u64,
     /// Bytes of all its messages, as recorded.
     pub bytes: u64,
-    /// Bytes of the smallest, as recorded.
+    /// Bytes of the smallest message, as recorded.
     pub smallest_bytes: u64,
-    /// Bytes of the largest, as recorded.
+    /// Bytes of the largest message, as recorded.
     pub largest_bytes: u64,
-    /// Messages smaller than our header, which are padded to its size.
+    /// Number of messages smaller than Tripmeter's header, which are padded to its size.
     pub padded: u64,
     /// Bytes of all its messages, as sent.
     pub sent_bytes: u64,
-    /// From the first message of the recording to the first of this topic, as recorded, in nanoseconds.
+    /// Recorded time from the first message of the recording to the first of this topic, in nanoseconds.
     pub first_ns: u64,
-    /// From the first message of the recording to the last of this topic.
+    /// Recorded time from the first message of the recording to the last of this topic, in nanoseconds.
     pub last_ns: u64,
 }
 
@@ -139,7 +139,7 @@ impl Recording {
         !self.file.is_empty()
     }
 
-    /// Due time of a message recorded `offset_ns` after the first, in nanoseconds after the first.
+    /// Due time of a message that was recorded `offset_ns` after the first, in nanoseconds after the first.
     pub fn due_ns(&self, offset_ns: u64) -> u64 {
         (offset_ns as f64 / self.speed).round() as u64
     }
@@ -154,7 +154,7 @@ impl Recording {
         self.topics.iter().max_by_key(|topic| topic.largest_bytes)
     }
 
-    /// Mean time between the messages of a topic, as played, in nanoseconds. A single message has the duration of
+    /// Mean time between the messages of a topic, as played, in nanoseconds. For a single message it is the duration of
     /// the recording; simultaneous messages share one second.
     pub fn period_ns(&self, topic: &RecordedTopic) -> f64 {
         const SECOND_NS: f64 = 1e9;
@@ -165,7 +165,7 @@ impl Recording {
         period / self.speed
     }
 
-    /// Paths of the files of topics and of messages.
+    /// Paths of the two files in a schedule folder: topics and messages.
     pub fn files(schedule: &Path) -> (PathBuf, PathBuf) {
         (schedule.join("topics.json"), schedule.join("messages"))
     }
@@ -204,7 +204,7 @@ impl fmt::Display for RecordedPart {
 }
 
 impl RecordedTopic {
-    /// Topic with `messages` of `bytes` in equal steps, the first and the last at `times_ns`.
+    /// Topic with `messages` messages of `bytes` bytes at equal distances, the first and the last at `times_ns`.
     pub fn even(name: &str, bytes: u64, messages: u64, times_ns: RangeInclusive<u64>) -> Self {
         let all_bytes = bytes.saturating_mul(messages);
         Self {
@@ -220,7 +220,7 @@ impl RecordedTopic {
         }
     }
 
-    /// Times of its messages if it is [`even`](Self::even), in nanoseconds after the first message of all.
+    /// Times of its messages if they are [`even`](Self::even), in nanoseconds after the first message of the recording.
     pub fn even_times_ns(&self) -> impl Iterator<Item = u64> {
         let gaps = u128::from(self.messages.saturating_sub(1).max(1));
         let span = u128::from(self.last_ns - self.first_ns);
@@ -238,7 +238,7 @@ impl RecordedTopic {
     }
 }
 
-/// Bytes sent for a message of `recorded` bytes: at least those of our header.
+/// Bytes sent for a message of `recorded` bytes: at least the size of Tripmeter's header.
 pub fn sent_bytes(recorded: u64) -> u64 {
     recorded.max(HEADER_BYTES)
 }
@@ -255,10 +255,10 @@ pub struct ScheduleEntry {
 }
 
 impl ScheduleEntry {
-    /// Bytes of an entry.
+    /// Size of an entry in the file, in bytes.
     pub const BYTES: usize = 16;
 
-    /// Bytes in the file.
+    /// Bytes of this entry in the file.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let Self { time_ns, topic, bytes } = self;
         (u128::from(time_ns) | u128::from(topic) << 64 | u128::from(bytes) << 96).to_le_bytes()

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Folder of these files, in the results folder or in that of a round.
 pub const SAMPLES: &str = "samples";
 
-/// Columns. Times are whole nanoseconds since the trial began, empty for none. Only `received_ns` may be negative.
+/// Columns. Times are whole nanoseconds since the start of the trial, or empty. Only `received_ns` may be negative.
 pub const HEADER: [&str; 10] = [
     "round",
     "trial",
@@ -22,7 +22,7 @@ pub const HEADER: [&str; 10] = [
     "answered_ns",
 ];
 
-/// Longest row that is read, including line breaks within quotes: a bound on names of topics.
+/// Longest row that is read, in bytes, including line breaks within quotes: it bounds the names of topics.
 const MOST_ROW_BYTES: u64 = 128 << 10;
 
 /// Row of a file.
@@ -36,11 +36,11 @@ pub struct SampleRow {
     pub payload_bytes: u64,
     /// Stream, as [`crate::metric::Stream`] is written.
     pub stream: String,
-    /// Number in its stream and trial, from 1.
+    /// Sequence number in its stream and trial, from 1.
     pub sequence: u64,
-    /// Status: `ok`, or a word of [`crate::delivery::DeliveryStatus`].
+    /// Name of a [`crate::delivery::DeliveryStatus`], e.g. `ok`.
     pub status: String,
-    /// Due time, if it had one.
+    /// Due time, if the load has due times.
     pub intended_ns: Option<u64>,
     /// Send time.
     pub sent_ns: Option<u64>,
@@ -55,7 +55,7 @@ pub struct SampleReader<R> {
     rows: csv::Reader<Bounded<R>>,
     row: csv::StringRecord,
     name: String,
-    /// Line, trial and text of the last row, if it is cut off after its trial.
+    /// Line, trial and text of the last row, if it is cut off after the column `trial`.
     cut_off: Option<(u64, u32, String)>,
 }
 
@@ -103,7 +103,7 @@ impl<R: Read> SampleReader<R> {
         self.rows.get_mut().row_begin = row_begin;
         let file = Path::new(&self.name);
         let read = self.rows.read_record(&mut self.row);
-        // Only a row that a kill cut off ends without a line break.
+        // A row without a line break was cut off by a kill.
         let is_cut_off = self.rows.get_ref().is_cut_off();
         match read {
             Err(error) if !is_cut_off || error.is_io_error() => {
@@ -152,7 +152,7 @@ impl<R: Read> Iterator for SampleReader<R> {
     }
 }
 
-/// Overwrites the existing file `target` with the header and the rows of `source` that count.
+/// Overwrites the existing file `target` with the header, and with the rows of `source` for which `counts` is true.
 ///
 /// # Errors
 /// If a row is damaged, or `target` cannot be written.
@@ -172,7 +172,7 @@ pub fn copy_rows(source: &Path, target: &Path, mut counts: impl FnMut(&SampleRow
     copy.flush().map_err(cannot)
 }
 
-/// Reader that fails at a row without end, e.g. after an unclosed quote, which would fill the memory.
+/// Reader that fails at an endless row, e.g. after an unclosed quote: it would fill the memory.
 struct Bounded<R> {
     source: R,
     read: u64,
@@ -190,9 +190,9 @@ impl<R> Bounded<R> {
 
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // The caller reads on only when all bytes before are in the row.
+        // The caller reads more only if all earlier bytes belong to the row.
         if self.read - self.row_begin > MOST_ROW_BYTES {
-            let what = format!("a row of more than {MOST_ROW_BYTES} bytes; a quote may not be closed");
+            let what = format!("a row of more than {MOST_ROW_BYTES} bytes; a quote may be unclosed");
             return Err(io::Error::new(ErrorKind::InvalidData, what));
         }
         let count = self.source.read(buffer)?;

@@ -1,18 +1,18 @@
-//! Steps of a search for the highest rate with no more loss than a bound, and rates.
+//! Steps of a search for the highest rate whose loss is within a bound.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One rate that a search tried.
+/// Rate that a search tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// Messages per second offered; null: as fast as possible.
+    /// Offered messages per second; null for as fast as possible.
     pub rate_hz: Option<f64>,
-    /// How long it was tried, in nanoseconds, as planned.
+    /// Planned duration, in nanoseconds.
     pub duration_ns: u64,
     /// Messages per second that were sent.
     pub published_hz: f64,
-    /// Messages lost of those sent, at the worst follower.
+    /// Share of sent messages that were lost, at the worst follower.
     pub loss: f64,
     /// True if the loss was within the limit and the rate was kept.
     pub passed: bool,

@@ -1,4 +1,4 @@
-//! Detection of secrets: results keep settings, variables and hosts as given, and must not contain any.
+//! Detection of secrets. Results contain settings, variables and hosts as given, but must not contain secrets.
 
 const NAMES: [&str; 16] = [
     "PASSWORD",
@@ -19,10 +19,10 @@ const NAMES: [&str; 16] = [
     "BEARER",
 ];
 const PAIRS: [&str; 3] = ["API_KEY", "ACCESS_KEY", "PRIVATE_KEY"];
-/// Endings of names whose values are only places.
+/// Endings of names whose values are paths, not secrets.
 const PLACES: [&str; 3] = ["_FILE", "_PATH", "_DIR"];
 
-/// Reason that a value kept in results looks like a secret, and advice; `None` if it does not.
+/// Reason that a value looks like a secret, which results must not record; `None` if it does not.
 pub fn secret(name: &str, value: &str) -> Option<String> {
     if !value.is_empty() && is_secret(name) {
         return Some(format!("results would record it, and {name} looks like a secret"));
@@ -56,7 +56,7 @@ pub fn has_password(text: &str) -> bool {
     })
 }
 
-/// Candidates for the authority in a word: of a URL its authority, else the address, or the part after its protocol.
+/// Candidates for the authority in a word: that of a URL, or else an address with or without a protocol before it.
 fn authorities(word: &str) -> impl Iterator<Item = &str> {
     let (rest, most) = word.split_once("://").map_or((word, 2), |(_, rest)| (rest, 1));
     rest.split(['/', '?', '#']).take(most)

@@ -1,3 +1,3 @@
-//! Audits of samples over time.
+//! Audits of samples in order of measurement: trend, warm-up, correlation and modes.
 
 pub use tripmeter_stats::series::{Correlation, Modes, Series, Trend, WarmUp};

@@ -1,16 +1,16 @@
-//! `transport.toml`: facts about a transport that are known without its library.
+//! `transport.toml`: properties of a transport that are known without its library.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tripmeter_abi::Names;
 
-/// File beside the sources of each transport.
+/// Contents of the file, which is beside the sources of each transport.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sidecar {
     /// Name of the system.
     pub system: String,
-    /// One-line description for people.
+    /// One-line description.
     pub summary: String,
     /// Other names, e.g. from a published benchmark.
     #[serde(default)]
@@ -21,16 +21,16 @@ pub struct Sidecar {
     /// Python packages that it needs, each pinned as `name==version`; `tripmeter install SYSTEM` installs them.
     #[serde(default)]
     pub python_packages: Vec<String>,
-    /// Packages without a wheel, which are built where they are installed.
+    /// Python packages without a wheel, which are built during installation.
     #[serde(default)]
     pub python_sources: Vec<String>,
-    /// Environment variables that programs of this system usually respect, and that have no effect here.
+    /// Environment variables that usually affect programs of this system, but have no effect here.
     #[serde(default)]
     pub ignores_environment: Vec<String>,
     /// Settings whose values name a file or a host, as the plugin declares them.
     #[serde(default)]
     pub names_outside: BTreeMap<String, Names>,
-    /// Access that others have while it is measured, because the system cannot close it.
+    /// Ways in which other users can access the system during a measurement, because it cannot prevent this.
     #[serde(default)]
     pub open_to_others: Vec<String>,
     /// Our Debian package that contains it; empty if none does.
@@ -47,7 +47,7 @@ impl Sidecar {
     /// Parses the text of the file.
     ///
     /// # Errors
-    /// Error with line and column.
+    /// Text of the error, with line and column.
     pub fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error| error.to_string())
     }

@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TableKind {
-    /// iceperf's two columns for each technology.
+    /// Table of iceperf: two columns for each technology.
     Iceperf,
-    /// eCAL's table: payloads against sub-experiments.
+    /// Table of eCAL: payloads in rows, sub-experiments in columns.
     Ecal,
-    /// AimRT's tables of its channel and RPC back ends and of its logger.
+    /// Tables of AimRT: its channel and RPC back ends, and its logger.
     Aimrt,
     /// First screen: main results in 80 columns.
     Screen,
-    /// One table of everything.
+    /// One table with all results.
     All,
     /// Every figure by its address.
     Figures,

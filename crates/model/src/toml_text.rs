@@ -1,4 +1,4 @@
-//! TOML with errors that name the key.
+//! Reads TOML with errors that name the key.
 
 use crate::plain_words::{in_plain_words, with_key};
 use serde::de::DeserializeOwned;
@@ -6,10 +6,10 @@ use serde::de::DeserializeOwned;
 /// Parses the text of a TOML file.
 ///
 /// # Errors
-/// Cause and place: line, column and the line itself, as the TOML library draws it.
+/// Cause and place: line, column and the quoted line, as shown by the TOML library.
 pub fn from_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).or_else(|_| {
-        // Valid texts are read without following keys, which takes time.
+        // Keys are only followed after an error, because it takes time.
         let failed = |key: &str, error: toml::de::Error| {
             let what = in_plain_words(error.message(), "a table", None);
             let what = with_key(key, what);
@@ -23,7 +23,7 @@ pub fn from_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
-/// TOML error without the drawing of the line: `line 2, column 8: unknown field …`.
+/// TOML error without the quoted line: `line 2, column 8: unknown field …`.
 pub fn one_line(error: &str) -> String {
     let mut parts = error.lines().map(str::trim).filter(|line| !line.is_empty());
     let place = parts.next().unwrap_or_default();

@@ -3,21 +3,21 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Reads and writes of a payload behind our header, on both sides of every trip.
+/// Part of a payload that both sides write and verify on every trip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Touch {
-    /// Nothing: only our 16-byte header is written and read.
+    /// Only Tripmeter's header of 16 bytes is written and read.
     #[default]
     None,
-    /// The first cache line, 64 bytes with our header, is written, read and verified.
+    /// The first cache line, 64 bytes including the header, is written, read and verified.
     Header,
     /// Every byte is written, read and verified.
     Full,
 }
 
 impl Touch {
-    /// Word in files, flags and tables.
+    /// Name in files, flags and tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Touch::None => "none",

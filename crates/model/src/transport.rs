@@ -1,4 +1,4 @@
-//! A transport as users write it: `system/variant?key=value&key=value`.
+//! Names of transports, as users write them: `system/variant?key=value&key=value`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ use std::str::FromStr;
 pub struct Selector {
     /// System, or `*` for every system that crosses processes.
     pub system: String,
-    /// Variant; `None` is the system's default, `*` all of them.
+    /// Variant; `None` for the system's default, `*` for all variants.
     pub variant: Option<String>,
-    /// Settings given.
+    /// Settings, as given.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -45,16 +45,16 @@ impl FromStr for Selector {
     }
 }
 
-/// One way of a system with all its settings fixed.
+/// Variant of a system, with all its settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Transport {
-    /// The system.
+    /// Name of the system.
     pub system: String,
-    /// The variant.
+    /// Name of the variant.
     pub variant: String,
-    /// The settings that differ from their defaults; shown with the name.
+    /// Settings that differ from their defaults; shown with the name.
     pub given: BTreeMap<String, String>,
-    /// Every setting with its value, defaults filled in.
+    /// All settings, including those with default values.
     pub settings: BTreeMap<String, String>,
 }
 

@@ -1,4 +1,4 @@
-//! Result of any workload at one payload and one offered load, in one round.
+//! Result of a workload at one payload and one offered load, in one round.
 
 use crate::count::{self, MOST_COUNT};
 use crate::counts::Counts;
@@ -17,13 +17,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Most followers that tables, figures over rounds and path evidence show one by one.
+/// Largest number of followers that tables, figures over rounds and path evidence show individually.
 pub const SHOWN_FOLLOWERS: usize = 16;
 
 /// One figure of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrialFigure<'a> {
-    /// Messages or process that it is of.
+    /// Messages or process that the figure belongs to.
     pub stream: &'a Stream,
     /// The figure.
     pub figure: Figure,
@@ -38,32 +38,32 @@ pub struct TrialFigure<'a> {
 /// Figures of one offered load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
-    /// Its number in its sub-experiment and round, from 1, which its samples have too; repeated attempts count.
+    /// Number in its sub-experiment and round, from 1, also in its samples; repeated attempts count.
     #[serde(rename = "trial", default, skip_serializing_if = "is_unnumbered")]
     pub number: u32,
-    /// How messages were offered.
+    /// Offered load.
     pub load: OfferedLoad,
-    /// A stream took longer for its messages than its rate allows, by more than 1 % and one period (of bursts, one
-    /// gap), so the figures are for a lower rate than offered.
+    /// True if the figures are for a lower rate than offered: a stream took longer for its messages than its rate
+    /// allows, by more than 1 % and one period (for bursts, one gap).
     #[serde(default, skip_serializing_if = "is_false")]
     pub rate_missed: bool,
-    /// Streams that missed their rate, where each is judged.
+    /// Streams that missed their rate, if streams are judged separately.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty", deserialize_with = "known_streams")]
     #[schemars(with = "Vec<String>")]
     pub missed: BTreeSet<Stream>,
-    /// Why it ended early, if it did.
+    /// Reason that the trial ended early, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<CutShort>,
-    /// For each stream, its figures by name. Streams are `all`, or dimensions such as `topic=NAME`, `follower=last`
-    /// and `process=leader`.
+    /// Figures by stream and name. Streams are `all`, or dimensions such as `topic=NAME`, `follower=last` and
+    /// `process=leader`.
     #[serde(deserialize_with = "known_figures")]
     #[schemars(with = "BTreeMap<String, BTreeMap<String, Stored>>")]
     streams: BTreeMap<Stream, BTreeMap<Figure, Values>>,
-    /// For each stream and figure, the audit of its samples in order of measurement.
+    /// Audits of samples in order of measurement, by stream and figure.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "known_series")]
     #[schemars(with = "BTreeMap<String, BTreeMap<String, Series>>")]
     series: BTreeMap<Stream, BTreeMap<Figure, Series>>,
-    /// Every rate that a search tried.
+    /// Rates that a search tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
 }
@@ -76,13 +76,13 @@ fn is_false(is: &bool) -> bool {
     !is
 }
 
-/// Reads streams; ignores those of newer versions.
+/// Reads streams; ignores unknown ones of newer versions.
 fn known_streams<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<Stream>, D::Error> {
     let all = Vec::<Cow<'_, str>>::deserialize(deserializer)?;
     Ok(all.into_iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Reads figures by stream; ignores streams and figures of newer versions.
+/// Reads figures by stream; ignores unknown streams and figures of newer versions.
 fn known_figures<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<Stream, BTreeMap<Figure, Values>>, D::Error> {
@@ -95,7 +95,7 @@ fn known_series<'de, D: Deserializer<'de>>(
     known_keys(|_: &Stream| known_keys(|_: &Figure| PhantomData::<Series>)).deserialize(deserializer)
 }
 
-/// Statistics of one figure, sorted: most figures have one, and a node of a `BTreeMap` has room for eleven.
+/// Statistics of one figure, sorted. Not a `BTreeMap`, whose nodes have room for eleven: most figures have one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(into = "Stored")]
 struct Values(Vec<(Statistic, f64, Option<Interval>)>);
@@ -117,21 +117,20 @@ impl Values {
     }
 }
 
-/// A figure as files have it.
+/// Figure as stored in files.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Stored {
-    /// A figure of one value.
+    /// Figure with one value.
     Value(#[schemars(with = "f64")] Number),
-    /// A figure of samples.
+    /// Figure with statistics of samples.
     Samples {
-        /// Its statistics, by their names.
+        /// Statistics, by name.
         #[serde(flatten)]
         #[schemars(with = "BTreeMap<String, f64>")]
         statistics: BTreeMap<String, Number>,
-        /// Confidence intervals at 95 % within the trial, by the names of the statistics; an end is null if there are
-        /// too few samples for it. They say nothing about other trials, and are too narrow if neighbouring samples are
-        /// alike.
+        /// Confidence intervals at 95 % within the trial, by statistic; an end is null if there are too few samples for
+        /// it. They do not hold for other trials, and are too narrow if neighbouring samples are correlated.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         within: BTreeMap<String, [Option<f64>; 2]>,
     },
@@ -208,7 +207,7 @@ impl<'de> Visitor<'de> for ValuesOf {
     }
 }
 
-/// Reader of an interval; an end that is null is infinite.
+/// Reader of an interval; null stands for an infinite end.
 struct IntervalEnds;
 
 impl<'de> DeserializeSeed<'de> for IntervalEnds {
@@ -232,8 +231,7 @@ impl NumberOf {
         self.1 == Statistic::N || self.0.unit() == Unit::Count
     }
 
-    /// Refuses a count above [`MOST_COUNT`]. Cycles and instructions of many threads in a month exceed it, and are not
-    /// counted as whole numbers.
+    /// Refuses a count above [`MOST_COUNT`], except for cycles and instructions: many threads exceed it within a month.
     fn refuse_large<E: de::Error>(&self, value: u64) -> Result<(), E> {
         let is_bounded = self.is_count() && !matches!(self.0, Figure::Cycles | Figure::Instructions);
         if is_bounded && value > MOST_COUNT { Err(E::custom(count::too_large(value))) } else { Ok(()) }
@@ -339,7 +337,7 @@ impl Trial {
         }
     }
 
-    /// Adds counts of messages; of calls, lost ones timed out, and damaged ones failed.
+    /// Adds counts of messages. Lost calls count as timed out, damaged ones as failed.
     pub fn put_counts(&mut self, stream: &Stream, counts: &Counts, are_calls: bool) {
         let Counts { sent, received, lost, late, duplicated, reordered, damaged } = *counts;
         for (figure, count) in
@@ -368,14 +366,14 @@ impl Trial {
         self.streams.get_mut(stream).map(|figures| figures.remove(&figure));
     }
 
-    /// One statistic of a figure, with its interval within this trial.
+    /// Statistic of a figure, with its interval within this trial.
     pub fn get(&self, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<TrialFigure<'_>> {
         let (stream, figures) = self.streams.get_key_value(stream)?;
         let (value, within) = figures.get(&figure)?.get(statistic)?;
         Some(TrialFigure { stream, figure, statistic, value, within })
     }
 
-    /// One statistic of a figure of all messages.
+    /// Value of a statistic over all messages of the trial.
     pub fn of_all(&self, figure: Figure, statistic: Statistic) -> Option<f64> {
         self.get(&Stream::all(), figure, statistic).map(|one| one.value)
     }
@@ -409,12 +407,12 @@ impl Trial {
         self.value(&Stream::all(), Figure::Failed).is_some()
     }
 
-    /// True if no message arrived, of all or of one stream.
+    /// True if no message of the trial, or of one of its streams, arrived.
     pub fn is_all_lost(&self) -> bool {
         self.streams.keys().any(|stream| self.counts(stream).is_all_lost())
     }
 
-    /// Names of topics, each of its own size and rate, of which no message was sent.
+    /// Names of topics with their own size and rate on which no message was sent.
     pub fn silent_topics(&self) -> impl Iterator<Item = &str> {
         let is_silent = |stream: &&Stream| self.value(stream, Figure::Sent) == Some(0.0);
         self.streams().filter(is_silent).filter_map(|stream| stream.topic.as_deref())

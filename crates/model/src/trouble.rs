@@ -8,15 +8,15 @@ use crate::plan::SubExperiment;
 use crate::trial::Trial;
 use std::fmt;
 
-/// Payload at which an offered load has no message.
+/// Payload at which no message was sent, or none for one of its offered loads or topics.
 pub struct UnmeasuredPayload {
     /// Size of the payload.
     pub payload_bytes: u64,
-    /// True if another offered load has messages.
+    /// True if other offered loads have messages.
     pub is_partial: bool,
-    /// True if a topic has none, though others have.
+    /// True if a topic has no messages, but others have.
     pub is_topic: bool,
-    /// Size or topic, and reason, as `1k: time cap of 2 s`.
+    /// Size or topic, with the reason: `1k: time cap of 2 s`.
     pub why: String,
 }
 
@@ -41,8 +41,8 @@ impl SubExperimentResult {
         }
     }
 
-    /// Reason not to trust its figures. A failed path proof: they are of something else. A failure: its cause may
-    /// have begun before. Damaged messages, unless `allows_damage`.
+    /// Reason not to trust its figures: a failed path proof (they measure another path), a failure (its cause may have
+    /// affected them), or damaged messages, unless `allows_damage`.
     pub fn distrust(&self, allows_damage: bool) -> Option<String> {
         if let Some(why) = self.failed_proof() {
             return Some(format!("{why}; its figures do not measure this transport"));
@@ -55,17 +55,17 @@ impl SubExperimentResult {
         (damaged > 0 && !allows_damage).then(|| format!("{damaged} {noun} came damaged (--allow-damage)"))
     }
 
-    /// Planned payloads at which an offered load has no message, if it finished.
+    /// Planned payloads without messages for some offered load or topic, if the sub-experiment finished.
     pub fn unmeasured<'a>(&'a self, plan: &'a SubExperiment) -> impl Iterator<Item = UnmeasuredPayload> + 'a {
         let is_ended = self.status == RunStatus::Complete;
         let why = move |payload_bytes: u64| {
             let cell = self.cells.iter().find(|cell| cell.payload_bytes == payload_bytes)?;
             let has_messages = |trial: &Trial| trial.value(&Stream::all(), Figure::Sent) != Some(0.0);
             let measured = cell.trials.iter().filter(|trial| has_messages(trial)).count();
-            // Each topic of its own size and rate is asked for by itself.
+            // Each topic with its own size and rate was requested separately.
             let silent = cell.trials.iter().flat_map(Trial::silent_topics).next();
             let is_whole = measured == cell.trials.len() && measured >= plan.workload.loads.len() && silent.is_none();
-            // Their warm-up is part of the trial, and of the messages sent.
+            // The warm-up of round trips is part of the trial and of its sent messages.
             let lost = |trial: &Trial| {
                 trial.count(&Stream::all(), Figure::Lost) + trial.count(&Stream::all(), Figure::Damaged)
             };

@@ -10,18 +10,18 @@ pub struct Used {
     pub window_ns: u64,
     /// CPU time, user and system, in nanoseconds.
     pub cpu_time_ns: u64,
-    /// CPU time in the kernel, in nanoseconds, where the kernel accounts it exactly.
+    /// CPU time in the kernel, in nanoseconds, if the kernel accounts it exactly.
     #[serde(default)]
     pub kernel_time_ns: Option<u64>,
-    /// Times that it gave up its CPU.
+    /// Number of times that it gave up its CPU.
     pub voluntary_switches: u64,
-    /// Times that it lost its CPU.
+    /// Number of times that it lost its CPU.
     pub involuntary_switches: u64,
     /// Page faults served from memory.
     pub minor_faults: u64,
     /// Page faults that waited for a disk.
     pub major_faults: u64,
-    /// Peak memory of the process so far (`VmHWM`), in bytes, including our own buffers of samples.
+    /// Peak memory of the process so far (`VmHWM`), in bytes, including Tripmeter's own buffers of samples.
     pub peak_memory_bytes: u64,
     /// CPU cycles, if they were counted.
     #[serde(default)]
@@ -32,7 +32,7 @@ pub struct Used {
 }
 
 impl Used {
-    /// Neutral element of sums: optional counts stay if all terms have them.
+    /// Zero cost, to start a sum: optional counts remain if all terms have them.
     pub const NOTHING: Self = Self {
         window_ns: 0,
         cpu_time_ns: 0,
@@ -85,7 +85,7 @@ impl Used {
         self.with(before, u64::saturating_sub)
     }
 
-    /// Cost of two processes at the same time. Memory, part of which may be shared, is the larger of both.
+    /// Cost of two processes at the same time. Peak memory is the larger of both, because part of it may be shared.
     #[must_use]
     pub fn beside(self, other: Self) -> Self {
         Self { window_ns: self.window_ns.max(other.window_ns), ..self.with(other, u64::saturating_add) }

@@ -9,46 +9,46 @@ use std::collections::BTreeMap;
 /// Version of the document, `major.minor`. Readers ignore unknown fields, and refuse another major version.
 pub const VERDICT_VERSION: &str = "1.1";
 
-/// The whole document. Each command adds fields of its own, which docs/formats.md lists.
+/// Verdict of a command. Each command adds fields of its own, which docs/formats.md lists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "Tripmeter verdict")]
 pub struct VerdictDocument {
-    /// [`VERDICT_VERSION`] of its writer.
+    /// [`VERDICT_VERSION`] of the writer.
     pub verdict_version: String,
     /// Command that judged.
     pub command: JudgingCommand,
-    /// The results that were judged: under `history` all; empty in documents before 1.1.
+    /// Results that were judged; all under `history`; empty in documents before 1.1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub judged: Vec<JudgedFolder>,
-    /// The verdict on the whole.
+    /// Overall result.
     pub result: OverallResult,
     /// Exit code of the command.
     pub exit_code: u8,
-    /// Figures judged; under `history` each series counts, and only changes have a row.
+    /// Number of figures judged. Under `history` each series counts, but only changes have a row.
     pub figures_judged: u64,
-    /// How many figures have each verdict.
+    /// Number of figures by verdict.
     pub counts: BTreeMap<FigureVerdict, u64>,
-    /// Largest expected share of false alarms among the changes reported; null: the method does not bound it.
+    /// Largest expected share of false alarms among the reported changes; null if the method does not bound it.
     pub false_discovery_rate: Option<f64>,
-    /// Failure or omission for another reason than a figure.
+    /// Failures and omissions that are not verdicts on figures.
     pub troubles: Vec<VerdictTrouble>,
-    /// Figures judged.
+    /// Verdicts on figures.
     pub figures: Vec<VerdictRow>,
 }
 
 /// Results that were judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JudgedFolder {
-    /// Their folder, as it was named then; null: it is the one that this document is in.
+    /// Folder of the results, by its name at that time; null for the folder of this document.
     pub folder: Option<String>,
-    /// When they were begun, as their manifest has it.
+    /// Start time, from the manifest.
     pub started: String,
-    /// The seed of their plan.
+    /// Seed of the plan.
     pub seed: u64,
 }
 
 impl JudgedFolder {
-    /// Results of a manifest, in `folder` if it is known.
+    /// Entry for the results of a manifest, in `folder` if known.
     pub fn new(folder: Option<String>, manifest: &Manifest) -> Self {
         Self { folder, started: manifest.started.clone(), seed: manifest.plan.seed }
     }
@@ -59,7 +59,7 @@ impl JudgedFolder {
     }
 }
 
-/// The command that judged.
+/// Command that judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum JudgingCommand {
@@ -85,11 +85,11 @@ impl JudgingCommand {
     }
 }
 
-/// The verdict on the whole: the first that holds.
+/// Overall result: the first of these that holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverallResult {
-    /// `ab` is at work, or was killed.
+    /// `ab` is still running, or was killed.
     Running,
     /// Ended by the user.
     Interrupted,
@@ -99,9 +99,9 @@ pub enum OverallResult {
     Failed,
     /// Some rounds failed; the verdicts use the others.
     Incomplete,
-    /// A step or a drift that is not marked as known.
+    /// There is a step or a drift that is not marked as known.
     Changed,
-    /// Nothing failed, and some figures have too few rounds or too much noise for a verdict.
+    /// Nothing failed, but some figures have too few rounds or too much noise for a verdict.
     Inconclusive,
     /// Nothing failed.
     Passed,
@@ -123,7 +123,7 @@ impl OverallResult {
     }
 }
 
-/// The verdict on a figure.
+/// Verdict on a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureVerdict {
@@ -169,50 +169,50 @@ impl FigureVerdict {
         }
     }
 
-    /// True for a finding.
+    /// True for a verdict that counts as a finding.
     pub fn is_bad(self) -> bool {
         use FigureVerdict::{Drift, Failed, Missing, Regressed, Step};
         matches!(self, Regressed | Failed | Missing | Step | Drift)
     }
 }
 
-/// A figure that was judged. Values are in its unit; null: there is none, or it is not finite.
+/// Figure that was judged. Values are in its unit; null if there is none, or if it is not finite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VerdictRow {
-    /// Name of the sub-experiment; under `ab` `b`, the side that is judged.
+    /// Name of the sub-experiment; under `ab` it is `b`, the judged side.
     pub sub_experiment: String,
-    /// Bytes of every message, or of the largest.
+    /// Bytes per message; of the largest if sizes differ.
     pub payload_bytes: u64,
-    /// Messages have several sizes.
+    /// True if messages have several sizes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_several_sizes: bool,
-    /// How messages were offered, as in `metrics.csv`.
+    /// Offered load, as in `metrics.csv`.
     pub offered_load: String,
-    /// Which messages, or which process, as in `metrics.csv`.
+    /// Stream, as in `metrics.csv`.
     pub stream: String,
-    /// The figure, as in `metrics.csv`.
+    /// Figure, as in `metrics.csv`.
     pub figure: String,
-    /// The statistic of its samples; `value` if it has one value.
+    /// Statistic of its samples; `value` if it has one value.
     pub statistic: String,
-    /// The unit of its values.
+    /// Unit of its values.
     pub unit: String,
-    /// The reference, or the level before a change.
+    /// Value of the reference, or level before a change.
     pub old: Option<f64>,
-    /// The value judged, or the level after a change.
+    /// Value judged, or level after a change.
     pub new: Option<f64>,
-    /// Its limit.
+    /// Limit of the figure.
     pub limit: Option<f64>,
-    /// `new / old`, of paired rounds the median; under `check` `new / limit`.
+    /// `new / old`, the median for paired rounds; under `check` it is `new / limit`.
     pub ratio: Option<f64>,
-    /// Confidence interval of the ratio; an end that is null is unbounded.
+    /// Confidence interval of the ratio; null stands for an infinite end.
     pub interval: Option<[Option<f64>; 2]>,
-    /// First experiment after a step, or of a drift.
+    /// First experiment after a step, or first experiment of a drift.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// Last experiment of a drift.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// The verdict.
+    /// Verdict on the figure.
     pub verdict: FigureVerdict,
 }
 
@@ -240,10 +240,10 @@ impl VerdictRow {
     }
 }
 
-/// Failure or omission for another reason than a figure.
+/// Failure or omission that is not a verdict on a figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerdictTrouble {
-    /// The sub-experiment, if it is of one.
+    /// Name of the sub-experiment, if it concerns one.
     pub sub_experiment: Option<String>,
     /// Description, in one line.
     pub what: String,
@@ -252,7 +252,7 @@ pub struct VerdictTrouble {
 }
 
 impl VerdictDocument {
-    /// Document with counts of these rows; `passed` more figures have no row.
+    /// Document with counts of these rows, and of `passed` figures without a row.
     pub fn new(command: JudgingCommand, exit_code: u8, figures: Vec<VerdictRow>, passed: u64) -> Self {
         let mut counts = BTreeMap::new();
         figures.iter().for_each(|row| *counts.entry(row.verdict).or_default() += 1);

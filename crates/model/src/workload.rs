@@ -5,23 +5,23 @@ use crate::pace::OfferedLoad;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Messages that are sent at each payload, and their replies. Without any field: round trips that follow each other.
+/// Messages that are sent at each payload, and their replies. Without any field: round trips in a closed loop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
-    /// Offered loads of each stream: a trial each, in this order. One closed loop under `ping`, under `log` and of calls
-    /// that follow each other.
+    /// Offered loads of each stream, one trial per load, in this order. A single closed loop for round trips, loggers,
+    /// and calls that follow each other.
     #[serde(default = "closed", skip_serializing_if = "is_closed")]
     pub loads: Vec<OfferedLoad>,
-    /// The reply.
+    /// Reply to each message.
     #[serde(default, skip_serializing_if = "Reply::is_answer")]
     pub reply: Reply,
-    /// Who sends to whom.
+    /// Numbers of topics, publishers, clients and followers.
     #[serde(flatten)]
     pub topology: Topology,
-    /// How long the answer to a call is waited for, in nanoseconds.
+    /// Time-out of a call, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ns: Option<u64>,
-    /// Most messages of a saturating trial, which has no number of samples.
+    /// Most messages of a saturating trial, whose number of samples is not fixed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_messages: Option<u64>,
     /// Longest time of a saturating trial, in nanoseconds.
@@ -32,44 +32,44 @@ pub struct Workload {
     pub recorded: Option<Recorded>,
 }
 
-/// The reply.
+/// Reply to each message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
     /// An answer to each message: a round trip.
     #[default]
     Answer,
-    /// An answer, or none in time, or a failure: a call. Round trips at a rate are calls, too.
+    /// An answer, none in time, or a failure: a call. Round trips at a rate are calls, too.
     Call,
-    /// Nothing: followers note or count what comes.
+    /// No reply: followers record or count the messages.
     Nothing,
-    /// Lines in a file or pipe.
+    /// No reply: a logger writes lines to a file or pipe.
     Lines,
 }
 
-/// Who sends to whom.
+/// Numbers of topics, publishers, clients and followers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Topology {
-    /// Topics, each with a link and a publishing thread of its own.
+    /// Number of topics, each with its own link and publishing thread.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub topics: u32,
-    /// Publishers of the one topic, each with a link and a thread of its own; 1 where there are several topics.
+    /// Number of publishers on a single topic, each with its own link and thread; 1 if there are several topics.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub publishers: u32,
-    /// Clients, each with a link and a thread of its own at both ends.
+    /// Number of clients, each with its own link, and with its own thread on both sides.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub clients: u32,
-    /// Followers that every message is sent to.
+    /// Number of followers that receive every message.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub followers: u32,
 }
 
-/// The extent of a recording as it is played.
+/// Size and duration of a recording, as played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recorded {
-    /// Messages of all topics.
+    /// Number of messages of all topics.
     pub messages: u64,
-    /// From when the first is due until the last is, in nanoseconds.
+    /// Time from the first due time to the last, in nanoseconds.
     pub duration_ns: u64,
 }
 
@@ -112,7 +112,7 @@ impl Workload {
         Self { loads, reply, topology, timeout_ns: None, most_messages: None, duration_ns: None, recorded: None }
     }
 
-    /// Calls of parallel clients, each offered these loads.
+    /// Calls of parallel clients, each of which gets these loads.
     pub fn calls(loads: Vec<OfferedLoad>, clients: u32, timeout_ns: u64) -> Self {
         let topology = Topology { clients, ..Topology::default() };
         Self { timeout_ns: Some(timeout_ns), ..Self::new(Reply::Call, loads, topology) }
@@ -123,12 +123,12 @@ impl Workload {
         Self::calls(closed(), clients, timeout_ns)
     }
 
-    /// Messages of `publishers` on each of `topics`, whose arrivals are recorded.
+    /// Messages of `publishers` publishers on each of `topics` topics; arrivals are recorded.
     pub fn publications(loads: Vec<OfferedLoad>, topics: u32, publishers: u32) -> Self {
         Self::new(Reply::Nothing, loads, Topology { topics, publishers, ..Topology::default() })
     }
 
-    /// Messages up to a number or a time, of which at least one is given; arrivals are counted.
+    /// Messages up to a number or a duration, at least one of which is given; arrivals are counted.
     pub fn saturating(loads: Vec<OfferedLoad>, most_messages: Option<u64>, duration_ns: Option<u64>) -> Self {
         Self { most_messages, duration_ns, ..Self::new(Reply::Nothing, loads, Topology::default()) }
     }
@@ -138,7 +138,7 @@ impl Workload {
         Self::new(Reply::Lines, closed(), Topology::default())
     }
 
-    /// This workload with the messages of a recording; each of its topics is a topic or a client.
+    /// This workload with the messages of a recording; each recorded topic becomes a topic, or a client for calls.
     #[must_use]
     pub fn playing(self, recorded: Recorded, topics: u32) -> Self {
         let (topics, clients) = if self.is_call() { (1, topics) } else { (topics, 1) };
@@ -171,12 +171,12 @@ impl Workload {
         self.is_one_way() && !self.is_saturating()
     }
 
-    /// True for publications and calls: each message has its own times, and each load latencies.
+    /// True for publications and calls: each message has its own times, and each load has latencies.
     pub fn is_timed(&self) -> bool {
         self.is_publication() || self.is_call()
     }
 
-    /// True if trials end by their bounds, and not by a number of samples.
+    /// True if trials end at a number of messages or a duration, not at a number of samples.
     pub fn is_saturating(&self) -> bool {
         self.most_messages.is_some() || self.duration_ns.is_some()
     }
@@ -201,33 +201,34 @@ impl Workload {
         self.topology.followers > 1
     }
 
-    /// Time of a client's next call.
+    /// Rule for the time of a client's next call.
     pub fn mode(&self) -> Mode {
         if self.is_closed() { Mode::Bench } else { Mode::FixedFreq }
     }
 
-    /// Links of the leader, one per topic, publisher or client.
+    /// Number of the leader's links: one per topic, publisher or client.
     pub fn links(&self) -> u32 {
         self.follower_links().saturating_mul(self.publishers())
     }
 
-    /// Links of a follower; publishers of one topic share one.
+    /// Number of a follower's links; publishers of one topic share one.
     pub fn follower_links(&self) -> u32 {
         self.topology.topics.saturating_mul(self.topology.clients)
     }
 
-    /// Loops of a leader that poll: one for each link that waits for answers or sends as fast as it can. Publishers sleep
-    /// between messages and count as one, as a loop beside them would keep them from waking.
+    /// Number of polling loops in a leader: one for each link that waits for answers or sends as fast as possible.
+    /// Publishers, which sleep between messages, count as one loop: a polling loop beside them would delay their
+    /// wake-up.
     pub fn polling_loops(&self) -> u32 {
         if self.is_call() || self.is_saturating() { self.links() } else { 1 }
     }
 
-    /// Publishers of the one topic.
+    /// Number of publishers on a single topic.
     pub fn publishers(&self) -> u32 {
         self.topology.publishers
     }
 
-    /// Followers that receive every message.
+    /// Number of followers that receive every message.
     pub fn followers(&self) -> u32 {
         self.topology.followers
     }

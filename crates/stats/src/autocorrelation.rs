@@ -1,19 +1,19 @@
 //! Dependence of samples on earlier ones, and the effective number of independent samples.
 
-/// Streaming autocorrelations of lags 1 to K, in memory for 2 K samples.
+/// Accumulator of the autocorrelations of lags 1 to K; keeps 2 K samples in memory.
 #[derive(Clone, Debug)]
 pub struct Autocorrelation {
     lags: usize,
     count: usize,
-    /// Subtracted from every sample to keep sums of products small: the median of the first K.
+    /// Median of the first K samples, subtracted from every sample to keep sums of products small.
     origin: f64,
     sum: f64,
     squares: f64,
-    /// First K samples, less the origin once there are K.
+    /// First K samples; once there are K, minus the origin.
     first: Vec<f64>,
-    /// Last K samples; that of place i is at i modulo K.
+    /// Last K samples; sample i is at index i modulo K.
     last: Vec<f64>,
-    /// Sums of products of a sample and the one `lag` before, for each lag.
+    /// For each lag, the sum of products of a sample with the one `lag` places before.
     products: Vec<f64>,
 }
 
@@ -68,9 +68,9 @@ impl Autocorrelation {
         self.count.max(self.first.len())
     }
 
-    /// Coefficients of lags 1 to K, about the common mean. Covariances and variance divide by n, so that
-    /// coefficients are -1 to 1 and of a positive definite sequence. `None` unless there are more samples than
-    /// lags, and they differ.
+    /// Coefficients of lags 1 to K, about the common mean. Covariances and variance divide by n, so that the
+    /// coefficients are -1 to 1 and form a positive definite sequence. `None` if there are not more samples than lags,
+    /// or if all samples are equal.
     ///
     /// # Source
     /// Box, Jenkins and Reinsel, "Time Series Analysis", section 2.1.
@@ -83,7 +83,7 @@ impl Autocorrelation {
         if variance <= 0.0 {
             return None;
         }
-        // Sums without the first or the last samples, which have no partner.
+        // Sums without the first, or without the last samples, which have no partner at this lag.
         let (mut without_first, mut without_last) = (self.sum, self.sum);
         let coefficient = |lag: usize| {
             without_first -= self.first[lag - 1];
@@ -96,17 +96,17 @@ impl Autocorrelation {
     }
 }
 
-/// Number of independent samples that give a mean the same precision.
+/// Number of independent samples that would give the mean the same precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EffectiveSize {
-    /// At least 1 and at most the number of samples.
+    /// Effective number, from 1 to the number of samples.
     pub samples: f64,
-    /// True if correlation dies out within the given lags. Otherwise the number is too large; give more lags.
+    /// True if correlation dies out within the given lags. Otherwise the number is too large; use more lags.
     pub is_complete: bool,
 }
 
-/// Effective size of `count` samples with the coefficients of lags 1, 2, ...: n / (1 + 2 (sum of coefficients)),
-/// summed in pairs up to the first pair that is not positive.
+/// Effective size of `count` samples with the coefficients of lags 1, 2, ...: n / (1 + 2 (sum of coefficients)). The
+/// sum is taken in pairs, up to the first pair that is not positive.
 ///
 /// # Source
 /// Geyer (1992), "Practical Markov Chain Monte Carlo", doi:10.1214/ss/1177011137: initial positive sequence.
@@ -147,7 +147,7 @@ mod tests {
             found.push(1e6 + state);
         }
         let size = effective_size(found.count(), &found.coefficients().unwrap());
-        // n (1 - r) / (1 + r)
+        // Expected value: n (1 - r) / (1 + r)
         assert!(size.is_complete && (size.samples / 11_111.0 - 1.0).abs() < 0.1, "{size:?}");
     }
 

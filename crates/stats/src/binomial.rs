@@ -1,11 +1,11 @@
-//! Binomial distribution: rates of rare events, and numbers of chance findings compatible with a rate.
+//! Binomial distribution: intervals for rates of rare events, and numbers of events that are compatible with a rate.
 //!
-//! `statrs` uses a continued fraction of 140 terms, which is wrong by 2e-5 at a million samples.
+//! Not from `statrs`, whose continued fraction of 140 terms is wrong by 2e-5 at a million samples.
 
 use crate::interval::Interval;
 use std::f64::consts::PI;
 
-/// Cumulative distribution function, P(B <= k), of n trials of probability p; the relative error is below 1e-11.
+/// Cumulative distribution function P(B <= k) for n trials of probability p; the relative error is below 1e-11.
 ///
 /// # Panics
 /// If `p` is outside 0 to 1.
@@ -17,7 +17,7 @@ pub fn cdf(k: u64, n: u64, p: f64) -> f64 {
     if (k as f64) < n as f64 * p { lower_tail(k, n, p) } else { 1.0 - upper_tail(k + 1, n, p) }
 }
 
-/// Survival function, P(B > k), of n trials of probability p; the relative error is below 1e-11.
+/// Survival function P(B > k) for n trials of probability p; the relative error is below 1e-11.
 ///
 /// # Panics
 /// If `p` is outside 0 to 1.
@@ -29,10 +29,10 @@ pub fn sf(k: u64, n: u64, p: f64) -> f64 {
     if (k + 1) as f64 > n as f64 * p { upper_tail(k + 1, n, p) } else { 1.0 - lower_tail(k, n, p) }
 }
 
-/// Largest number of events among `n` that is compatible with the probability `rate` of each: one more has a
-/// probability of at most `alpha`. It is 9 for n = 100, rate = 0.05, alpha = 0.05.
+/// Largest number of events in `n` trials that is compatible with the probability `rate` per trial. More events have a
+/// probability of at most `alpha`. For n = 100, rate = 0.05 and alpha = 0.05 it is 9.
 ///
-/// Events must be independent; verdicts of payloads of one run are not quite.
+/// Events must be independent; verdicts on payloads of one run are nearly so.
 ///
 /// # Panics
 /// If `rate` is outside 0 to 1 or `alpha` outside 0 to 1.
@@ -41,10 +41,10 @@ pub fn most_compatible(n: u64, rate: f64, alpha: f64) -> u64 {
     smallest(n, |k| sf(k, n, rate) <= alpha)
 }
 
-/// Confidence interval of the rate of `events` in `n` trials, e.g. of missed deadlines.
+/// Confidence interval of a rate with `events` in `n` trials, e.g. of missed deadlines.
 ///
-/// Covers the true rate with probability 1 - `alpha` at least, if trials are independent. Without an event the
-/// lower end is 0, and the upper one 1 - (alpha / 2)^(1 / n).
+/// Covers the true rate with a probability of at least 1 - `alpha`, if trials are independent. Without events the lower
+/// end is 0, and the upper end is 1 - (alpha / 2)^(1 / n).
 ///
 /// # Panics
 /// If there is no trial, more events than trials, or `alpha` is not between 0 and 1.
@@ -55,8 +55,8 @@ pub fn clopper_pearson(events: u64, n: u64, alpha: f64) -> Interval {
     Interval { low: clopper_pearson_lower(events, n, alpha / 2.0), high: clopper_pearson_upper(events, n, alpha / 2.0) }
 }
 
-/// One-sided upper bound of a rate: the true one is above it with probability `alpha` at most. Without an event it is
-/// close to 3 / n for alpha = 0.05. Panics as [`clopper_pearson`].
+/// One-sided upper bound of a rate: the true rate is above it with a probability of at most `alpha`. Without events it
+/// is close to 3 / n for alpha = 0.05. Panics as [`clopper_pearson`].
 pub fn clopper_pearson_upper(events: u64, n: u64, alpha: f64) -> f64 {
     check(events, n, alpha);
     if events == n {
@@ -65,7 +65,7 @@ pub fn clopper_pearson_upper(events: u64, n: u64, alpha: f64) -> f64 {
     bisect(events as f64 / n as f64, 1.0, |rate| cdf(events, n, rate) > alpha)
 }
 
-/// One-sided lower bound of a rate: the true one is below it with probability `alpha` at most. Panics as
+/// One-sided lower bound of a rate: the true rate is below it with a probability of at most `alpha`. Panics as
 /// [`clopper_pearson`].
 pub fn clopper_pearson_lower(events: u64, n: u64, alpha: f64) -> f64 {
     check(events, n, alpha);
@@ -80,7 +80,7 @@ fn check(events: u64, n: u64, alpha: f64) {
     assert!(alpha > 0.0 && alpha < 1.0, "alpha is between 0 and 1");
 }
 
-/// Point at which a condition that holds at `low` stops holding, before `high`, to the last bit.
+/// Point between `low` and `high` at which a condition that holds at `low` stops holding, exact to the last bit.
 fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     loop {
         let middle = (low + high) / 2.0;
@@ -91,7 +91,7 @@ fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     }
 }
 
-/// Smallest k in 0 to `end` from which a monotonic condition holds; `end` if there is none below.
+/// Smallest k from 0 to `end` at which a monotonic condition holds; `end` if it holds for none below.
 pub(crate) fn smallest(end: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, end);
     while low < high {
@@ -101,13 +101,13 @@ pub(crate) fn smallest(end: u64, holds: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// P(B <= k) for k below the mean: the terms fall from k downwards.
+/// P(B <= k) for k below the mean: the terms decrease from k downwards.
 fn lower_tail(k: u64, n: u64, p: f64) -> f64 {
     let odds = (1.0 - p) / p;
     tail(mass(k, n, p), k, |i| i as f64 * odds / (n - i + 1) as f64, |i| i.checked_sub(1))
 }
 
-/// P(B >= k) for k above the mean: the terms fall from k upwards.
+/// P(B >= k) for k above the mean: the terms decrease from k upwards.
 fn upper_tail(k: u64, n: u64, p: f64) -> f64 {
     let odds = p / (1.0 - p);
     tail(mass(k, n, p), k, |i| (n - i) as f64 * odds / (i + 1) as f64, |i| (i < n).then_some(i + 1))
@@ -127,14 +127,14 @@ fn tail(first: f64, k: u64, ratio: impl Fn(u64) -> f64, next: impl Fn(u64) -> Op
     sum.min(1.0)
 }
 
-/// P(B = k).
+/// Probability P(B = k).
 ///
 /// # Source
 /// Loader (2000), "Fast and accurate computation of binomial probabilities".
 fn mass(k: u64, n: u64, p: f64) -> f64 {
     let (trials, events, rest) = (n as f64, k as f64, (n - k) as f64);
     if p == 0.5 && (k == 0 || k == n) {
-        // Exact, as a corrected level may equal it: 0.05 · 5 / 8 is twice that of 6.
+        // Exact, because a corrected level may equal it: 0.05 · 5 / 8 = 2 · 2^-6.
         return (-trials).exp2();
     }
     if k == 0 {

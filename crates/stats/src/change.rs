@@ -1,7 +1,7 @@
 //! Verdicts on changes of a program, from ratios and their intervals, for one comparison or many.
 //!
-//! A verdict follows from an interval alone. Of many comparisons some intervals miss the truth by chance. So
-//! [`judge_all`] widens them as little as keeps the expected share of wrong verdicts at most q:
+//! A verdict follows from an interval alone. Among many comparisons, some intervals miss the truth by chance. So
+//! [`judge_all`] widens them just enough to keep the expected share of wrong verdicts at or below q:
 //!
 //! - Changes. The p-value of "no change beyond the margin" is p = 2 min(P(ratio <= 1 + m), P(ratio >= 1 - m)) of a
 //!   comparison's rank test. Benjamini and Hochberg's procedure at q finds R changes among M comparisons. Every
@@ -31,7 +31,7 @@ pub enum ChangeVerdict {
     Improved,
     /// The interval is within the margin. Never with a margin of 0.
     Equivalent,
-    /// None of these: more runs may decide.
+    /// None of these; more runs may help.
     Inconclusive,
 }
 
@@ -48,7 +48,8 @@ impl ChangeVerdict {
 }
 
 /// Verdict on the interval of a ratio: regressed if its lower end is above 1 + margin, improved if its upper end is
-/// below 1 - margin, equivalent if it lies between. Otherwise, on a margin, or without an interval, it is inconclusive.
+/// below 1 - margin, equivalent if it lies between. Otherwise it is inconclusive, also if an end equals a margin or
+/// without interval.
 ///
 /// # Panics
 /// If `margin` is not from 0 to below 1.
@@ -81,12 +82,12 @@ pub struct Judged {
     pub ratio: f64,
     /// Interval that decided; `None` with too few runs for its level.
     pub interval: Option<Interval>,
-    /// Level of the interval: it covers with probability 1 - `alpha`.
+    /// Level of the interval, which covers the ratio with the probability 1 - `alpha`.
     pub alpha: f64,
     /// P-value of "no change beyond the margin", adjusted for the number of comparisons; at most the rate of the
     /// [`Control`] if the verdict is `regressed` or `improved`.
     pub p_changed: f64,
-    /// P-value of "a change beyond the margin", adjusted likewise; at most that rate if the verdict is `equivalent`.
+    /// P-value of "a change beyond the margin", also adjusted; at most the same rate if the verdict is `equivalent`.
     pub p_equivalent: f64,
 }
 
@@ -111,7 +112,7 @@ pub fn judge_all(ratios: &[Shift], margin: f64, control: Control) -> Vec<Judged>
     let (changed_at, equivalent_at) = (level(&p_changed), level(&p_equivalent));
     let (adjusted_changed, adjusted_equivalent) = (adjusted(&p_changed), adjusted(&p_equivalent));
     let judged = |(index, ratio): (usize, &Shift)| {
-        // Without a verdict the wider interval is shown: the narrower could look like a verdict.
+        // Without a verdict, show the wider interval: the narrower one could look like a verdict.
         let alpha = if p_changed[index] <= changed_at {
             changed_at
         } else if p_equivalent[index] <= equivalent_at {
@@ -132,7 +133,7 @@ pub fn judge_all(ratios: &[Shift], margin: f64, control: Control) -> Vec<Judged>
     ratios.iter().enumerate().map(judged).collect()
 }
 
-/// P-value of "the ratio is within the margin"; that of the two-sided test if the margin is 0.
+/// P-value of "the ratio is within the margin"; for a margin of 0 the p-value of the two-sided test.
 ///
 /// # Panics
 /// If `margin` is not from 0 to below 1.

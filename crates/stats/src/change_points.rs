@@ -1,19 +1,19 @@
-//! Steps in a history of a statistic: commits that made it faster or slower for good.
+//! Steps in a history of a statistic, e.g. commits after which it stays faster or slower.
 //!
-//! E-divisive with the changes of Hunter, now Apache Otava. Windows overlap by half. Candidates come from the
-//! energy distance of the values before and after. Student's test admits them at ten times the wanted p-value (weak
-//! points). Then the weakest point is removed and its neighbours are judged again, until all have a small p-value
-//! and a large enough step. As in Otava, the test uses standard deviations that divide by n.
+//! Method: E-divisive with the changes of Hunter, now Apache Otava. Windows overlap by half. Candidates have the
+//! largest energy distance between the values before and after. Student's test admits them at ten times the wanted
+//! p-value (weak points). Then the weakest point is removed and its neighbours are tested again, until all points have
+//! a small p-value and a large enough step. As in Otava, the test uses standard deviations that divide by n.
 //!
-//! Without breaks, known steps, steps of stretches and a guard the points equal Otava 0.8 on the same logarithms,
-//! with one exception. After a removal, Otava judges the two following points again; here it is the one before and
-//! the one after, whose parts have grown.
+//! Without breaks, known steps, steps of stretches and a guard, the points equal those of Otava 0.8 on the same
+//! logarithms, with one exception. After a removal, Otava tests the two following points again. Here, the point before
+//! and the point after are tested, because their parts have grown.
 //!
-//! E-divisive alone misses a level that goes and comes back: both sides of any place have nearly the same mean. So
-//! without further candidates the most significant step of any stretch is one, at its own p-value.
+//! E-divisive alone misses a level that changes and returns: both sides of any place have nearly the same mean. So if
+//! there are no more candidates, the most significant step of any stretch becomes one, at its own p-value.
 //!
-//! The test is made where the difference is largest, so its p-value is smaller than the probability of such a point
-//! by chance; tests/coverage.rs measures that. For one change alone use [`crate::change`].
+//! The test is made where the difference is largest. So its p-value is smaller than the probability of such a point by
+//! chance, which tests/coverage.rs measures. To judge a single known change, use [`crate::change`].
 //!
 //! # Source
 //! Matteson and James (2014), doi:10.1080/01621459.2013.849605 (arXiv:1306.4933); Fleming and others (2023), "Hunter: Using
@@ -22,37 +22,37 @@
 use crate::distribution::student_two_sided;
 use crate::error::{Error, logarithms};
 
-/// Fewest values on either side of a step of a stretch: fewer may be equal by chance.
+/// Fewest values on either side of a step within a stretch: fewer values may be equal by chance.
 const LEAST_LOCAL: usize = 4;
-/// Smaller differences of logarithms are rounding errors.
+/// Smallest difference of logarithms that is not a rounding error.
 const LEAST_DIFFERENCE: f64 = 1e-9;
 
 /// Criteria for a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepOptions {
-    /// Values in a window, at least 2.
+    /// Number of values in a window, at least 2.
     pub window: usize,
     /// Largest p-value of a step, above 0, below 1.
     pub max_p: f64,
-    /// Largest p-value of a step of a stretch, from 0 to below 1: smaller, as stretches are many; 0 disables the
-    /// search.
+    /// Largest p-value of a step within a stretch, from 0 to below 1; 0 disables the search. It is smaller than
+    /// `max_p`, because there are many stretches.
     pub max_local_p: f64,
-    /// Smallest step: 0.05 for a ratio of 1.05 or 1 / 1.05, and 0 for any.
+    /// Smallest step: 0.05 for a ratio of 1.05 or 1 / 1.05, 0 for any step.
     pub min_change: f64,
-    /// Fewest values between a step and an end of the series, a break or a known step, at least 1: a step of the
-    /// newest values is reported after that many.
+    /// Fewest values between a step and an end of the series, a break or a known step, at least 1. A new step is
+    /// reported after this number of values.
     pub guard: usize,
 }
 
 impl Default for StepOptions {
-    /// Window and p-value of Otava; a hundredth of that for stretches; the margin of verdicts; three values.
+    /// Window and p-value of Otava, a hundredth of it for stretches, the margin of verdicts, a guard of three values.
     fn default() -> Self {
         Self { window: 50, max_p: 0.001, max_local_p: 0.00001, min_change: 0.05, guard: 3 }
     }
 }
 
 impl StepOptions {
-    /// Fewest values, without a break or known step in between, in which a step can be found.
+    /// Fewest values in which a step can be found, without a break or known step between them.
     pub fn fewest(&self) -> usize {
         2 * self.guard
     }
@@ -61,11 +61,11 @@ impl StepOptions {
 /// A step of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangePoint {
-    /// Place, from 0, of the first value after the step.
+    /// Index of the first value after the step.
     pub index: usize,
-    /// Geometric mean of the values since the previous point, the beginning, or a break.
+    /// Geometric mean of the values before the step, from the previous point, the beginning or a break on.
     pub before: f64,
-    /// Geometric mean of the values up to the next point, the end, or a break.
+    /// Geometric mean of the values after the step, up to the next point, the end or a break.
     pub after: f64,
     /// P-value of Student's two-sided test on the logarithms of both sides.
     pub p: f64,
@@ -82,12 +82,12 @@ impl ChangePoint {
 
 /// Steps of a series of values above 0, one per run, in time order.
 ///
-/// `breaks` are places of first values in another environment: nothing is compared across them. `known` are places
-/// of steps that users have marked: the series is split there, so that they are not found again beside the mark.
-/// Both are in any order; a known step at a break is ignored.
+/// `breaks` are indices of first values in another environment: nothing is compared across them. `known` are indices of
+/// steps that users have marked: the series is split there, so that they are not found again beside the mark. Both may
+/// be in any order; a known step at a break is ignored.
 ///
 /// # Errors
-/// If there is no value, one is not finite or not above 0, or a break or known step is not within the series.
+/// If there is no value, a value is not finite or not above 0, or a break or known step is outside the series.
 ///
 /// # Panics
 /// If an option is out of range.
@@ -189,7 +189,7 @@ fn divide(values: &[f64], max_p: f64, options: &StepOptions) -> Vec<usize> {
     }
 }
 
-/// Place where the values between two of these places differ most, if that is significant.
+/// Index at which the values between two found places differ most, if the difference is significant.
 fn whole_step(values: &[f64], found: &[usize], max_p: f64) -> Option<usize> {
     let mut best: Option<(f64, usize, (usize, usize))> = None;
     for part in parts(0, values.len(), found) {
@@ -205,8 +205,8 @@ fn whole_step(values: &[f64], found: &[usize], max_p: f64) -> Option<usize> {
     (StudentTest::new(&values[from..index], &values[index..to]).p <= max_p).then_some(index)
 }
 
-/// Best place to split values, and its quality: the largest energy distance, times n m / (n + m), of the n values
-/// before it and any m values after it.
+/// Quality and index of the best place to split values. The quality is the largest energy distance, times n m / (n +
+/// m), between the n values before the place and any m values after it.
 fn candidate(values: &[f64]) -> (f64, usize) {
     let count = values.len();
     let distance = |i: usize, j: usize| (values[i] - values[j]).abs();
@@ -215,7 +215,7 @@ fn candidate(values: &[f64]) -> (f64, usize) {
     for to in 1..=count {
         within_before[to] = within_before[to - 1] + (0..to - 1).map(|i| distance(i, to - 1)).sum::<f64>();
     }
-    // Sums of distances among values from each place to `end`, for one end after the other.
+    // Sums of distances among the values from each place to `end`, updated for each end.
     let mut within_after = vec![0.0; count];
     let mut best = (f64::NEG_INFINITY, 0, 0);
     for end in 2..=count {
@@ -230,7 +230,7 @@ fn candidate(values: &[f64]) -> (f64, usize) {
                 * (across
                     - after * mean_within(within_before[place], before)
                     - before * mean_within(within_after[place], after));
-            // Ties: the first place, and its first end.
+            // For ties, the first place with its first end.
             if quality > best.0 || (quality == best.0 && (place, end) < (best.1, best.2)) {
                 best = (quality, place, end);
             }
@@ -239,8 +239,8 @@ fn candidate(values: &[f64]) -> (f64, usize) {
     (best.0, best.1)
 }
 
-/// Most significant step of any stretch between these places. If a level goes and comes back, no split of the whole
-/// is significant: both parts have the same mean.
+/// Most significant step of any stretch between these places. If a level changes and returns, no split of the whole is
+/// significant: both parts have the same mean.
 fn local_step(values: &[f64], places: &[usize], options: &StepOptions) -> Option<usize> {
     if options.max_local_p == 0.0 {
         return None;
@@ -258,7 +258,7 @@ fn local_step(values: &[f64], places: &[usize], options: &StepOptions) -> Option
     let mean = |from: usize, to: usize| (sums[to] - sums[from]) / (to - from) as f64;
     let rest =
         |from: usize, to: usize| (squares[to] - squares[from] - (to - from) as f64 * mean(from, to).powi(2)).max(0.0);
-    // Among stretches of one length the largest t has the smallest p-value.
+    // Among stretches of equal length, the largest t has the smallest p-value.
     let mut of_length: Vec<Option<(f64, [usize; 3])>> = vec![None; values.len() + 1];
     for (begin, end) in parts(0, values.len(), places) {
         for (from, at) in (begin..end).flat_map(|from| (from + least..end).map(move |at| (from, at))) {
@@ -281,12 +281,12 @@ fn local_step(values: &[f64], places: &[usize], options: &StepOptions) -> Option
     (p <= options.max_local_p).then_some(at)
 }
 
-/// Removes weak points, one at a time, the weakest first; known ones stay.
+/// Removes weak points one at a time, the weakest first; keeps known ones.
 fn merge(points: &mut Vec<ChangePoint>, values: &[f64], options: &StepOptions) {
     let size = |point: &ChangePoint| (point.after - point.before).abs().exp_m1();
     loop {
         let candidates = || points.iter().enumerate().filter(|(_, point)| !point.is_known);
-        // The first of equal ones: `max_by` takes the last.
+        // Reversed, so that the first of equal ones is chosen: `max_by` returns the last.
         let Some((weakest, point)) = candidates().rev().max_by(|a, b| a.1.p.total_cmp(&b.1.p)) else { return };
         let remove = if point.p >= options.max_p {
             weakest
@@ -324,7 +324,7 @@ impl StudentTest {
         let freedom = n + m - 2.0;
         let pooled = ((n - 1.0) * variance + (m - 1.0) * other_variance) / freedom;
         let t = (mean - other_mean) / (pooled * (1.0 / n + 1.0 / m)).sqrt();
-        // Two values, or no difference and no spread, show nothing; a difference without spread is certain.
+        // Two values, or no difference and no spread, are no evidence; a difference without spread is certain.
         let p = match t {
             _ if freedom < 1.0 || t.is_nan() => 1.0,
             _ if t.is_infinite() => 0.0,
@@ -334,7 +334,7 @@ impl StudentTest {
     }
 }
 
-/// Number, mean and variance, divided by n.
+/// Number, mean and variance of values; the variance divides by n.
 fn moments(values: &[f64]) -> (f64, f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;

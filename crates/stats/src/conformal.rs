@@ -1,17 +1,17 @@
-//! Bound that one more similar run exceeds with at most a given probability.
+//! Bound that a further run exceeds with at most a given probability.
 //!
-//! If a new run is like `n` others, all its ranks among them are equally likely. So it is above the k-th smallest
-//! with probability 1 - k / (n + 1) at most, whatever their dependence.
+//! If a new run has the same distribution as `n` others, all its ranks among them are equally likely. So it is above
+//! the k-th smallest with a probability of at most 1 - k / (n + 1), even if its figures depend on each other.
 //!
 //! # Source
 //! Split conformal prediction, e.g. Vovk, Gammerman and Shafer (2005), "Algorithmic Learning in a Random World".
 
-/// Fewest runs for a bound at this rate, shared by `bounds` equal bounds: 59 for 0.05 and 3.
+/// Fewest runs for a bound if `bounds` bounds share this rate equally: 59 for a rate of 0.05 and 3 bounds.
 pub fn fewest_runs(rate: f64, bounds: usize) -> usize {
     (bounds as f64 / rate - 1.0 - 1e-9).ceil() as usize
 }
 
-/// Bound that a new value exceeds with probability `rate` / `bounds` at most; `None` with fewer values than
+/// Bound that a new value exceeds with a probability of at most `rate` / `bounds`; `None` with fewer values than
 /// [`fewest_runs`].
 ///
 /// # Panics
@@ -27,8 +27,8 @@ pub fn upper_bound(values: &[f64], rate: f64, bounds: usize) -> Option<f64> {
     sorted.get(place.checked_sub(1)?).copied()
 }
 
-/// Fewest runs of which one run is no larger share than `percentile` leaves above it; with fewer, more runs exceed
-/// their own percentile than it says. `None` for 100, which none exceeds.
+/// Fewest runs with which one run is at most the share above `percentile`: 100 for 99. With fewer runs, the share that
+/// exceeds the percentile is larger than its name says. `None` for 100, which no run exceeds.
 ///
 /// # Panics
 /// If `percentile` is outside 0 to 100.

@@ -1,13 +1,13 @@
-//! The normal distribution and Student's, by `statrs`.
+//! Normal distribution and Student's distribution, from `statrs`.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// P(Z <= z).
+/// Probability P(Z <= z) of the standard normal distribution.
 pub fn normal_cdf(z: f64) -> f64 {
     Normal::standard().cdf(z)
 }
 
-/// P(|T| >= |t|).
+/// Probability P(|T| >= |t|) of Student's distribution.
 pub fn student_two_sided(t: f64, freedom: f64) -> f64 {
     2.0 * student(freedom).sf(t.abs())
 }

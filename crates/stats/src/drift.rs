@@ -3,24 +3,24 @@
 use crate::distribution::normal_cdf;
 use std::cmp::Ordering;
 
-/// Most values without averaging. More are averaged in batches: the p-value assumes independent values, and long
-/// batches remove most autocorrelation.
+/// Most values that are used without averaging. More values are averaged in batches: the p-value assumes independent
+/// values, and long batches remove most autocorrelation.
 pub const MOST_POINTS: usize = 50;
 
-/// A monotonic trend.
+/// Monotonic trend of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drift {
-    /// Change from one value to the next, in their unit.
+    /// Change from one value to the next, in the unit of the values.
     pub slope: f64,
     /// Two-sided p-value of "no trend".
     pub p: f64,
-    /// Number of values averaged into one.
+    /// Number of values per batch.
     pub batch: usize,
 }
 
-/// Drift of values in time order; `None` below three, or if one is not finite. More than [`MOST_POINTS`] are
-/// averaged in at most that many batches of equal size, without the remainder. The p-value is exact if no two means
-/// are equal, else a normal approximation.
+/// Drift of values in time order; `None` below three values, or if one is not finite. More than [`MOST_POINTS`] values
+/// are averaged in at most that many batches of equal size, without the remainder. The p-value is exact if no two batch
+/// means are equal, otherwise a normal approximation.
 ///
 /// # Source
 /// Sen (1968), doi:10.1080/01621459.1968.10480934; Mann (1945), doi:10.2307/1907187; Kendall, "Rank Correlation
@@ -70,8 +70,8 @@ fn ties(values: &[f64]) -> Vec<f64> {
     sorted.chunk_by(|a, b| a.total_cmp(b).is_eq()).map(|group| group.len() as f64).collect()
 }
 
-/// Probability that a random order of n has at most `most` inversions. The last of i values has 0 to i - 1 of the
-/// others after it, equally likely.
+/// Probability that a random order of n values has at most `most` inversions. The i-th value adds 0 to i - 1
+/// inversions, all equally likely.
 fn inversions_cdf(most: usize, n: usize) -> f64 {
     let mut masses = vec![1.0];
     for count in 2..=n {

@@ -1,4 +1,4 @@
-/// Values that a method cannot use.
+/// Error for values that a method cannot use.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
     /// There is no value.
@@ -12,9 +12,9 @@ pub enum Error {
     NotFinite {
         /// Side, as in `Empty`.
         side: &'static str,
-        /// Place, from 0.
+        /// Index, from 0.
         index: usize,
-        /// The value.
+        /// Value that cannot be used.
         value: f64,
     },
     /// A value has no logarithm.
@@ -22,14 +22,14 @@ pub enum Error {
     NotPositive {
         /// Side, as in `Empty`.
         side: &'static str,
-        /// Place, from 0.
+        /// Index, from 0.
         index: usize,
-        /// The value.
+        /// Value that cannot be used.
         value: f64,
     },
     /// Paired values differ in number between the sides.
     #[error(
-        "{reference} values of the reference and {result} of the result are not pairs; leave out what has no partner"
+        "{reference} values of the reference and {result} of the result are not pairs; remove values without a partner"
     )]
     NotPairs {
         /// Number of values of the reference.
@@ -37,14 +37,14 @@ pub enum Error {
         /// Number of values of the result.
         result: usize,
     },
-    /// A place is outside the series.
-    #[error("{what} at place {index} is outside 1 to {last}; remove it")]
+    /// A break or known step is outside the series.
+    #[error("{what} at index {index} is outside 1 to {last}; remove it")]
     OutsideSeries {
         /// `break` or `known step`.
         what: &'static str,
-        /// Place, from 0.
+        /// Index, from 0.
         index: usize,
-        /// Last place.
+        /// Last valid index.
         last: usize,
     },
 }

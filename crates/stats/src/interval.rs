@@ -1,4 +1,4 @@
-/// Interval from `low` to `high`, inclusive, in the unit of the figure; `low <= high`. An infinite end is unbounded.
+/// Interval from `low` to `high`, inclusive, in the unit of the figure; `low <= high`. An infinite end means no bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// Lower end.
@@ -8,7 +8,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Interval without bounds: nothing is known.
+    /// Interval without bounds, for an unknown value.
     pub const UNBOUNDED: Self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY };
 
     /// Interval widened by a systematic error.
@@ -23,13 +23,13 @@ impl Interval {
     }
 }
 
-/// Bounds of a systematic error that all values share, e.g. of the clocks of two hosts. More values do not reduce
-/// it, so intervals are widened by it. In the unit of the values, each 0 or more.
+/// Bounds of a systematic error that all values share, e.g. from the clocks of two hosts. More values do not reduce
+/// this error, so intervals are widened by it. Both bounds are 0 or more, in the unit of the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ErrorBounds {
-    /// Largest distance of the truth below the value.
+    /// Largest distance of the true value below the measured one.
     pub below: f64,
-    /// Largest distance of the truth above the value; infinite without a bound.
+    /// Largest distance of the true value above the measured one; infinite without a bound.
     pub above: f64,
 }
 

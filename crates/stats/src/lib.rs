@@ -27,10 +27,10 @@ pub mod slow_drift;
 pub use error::Error;
 pub use interval::{ErrorBounds, Interval};
 
-/// Figures of one distribution, in the unit of its samples.
+/// Statistics of samples, in their unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
-    /// Smallest.
+    /// Smallest sample.
     pub min: f64,
     /// Arithmetic mean.
     pub mean: f64,
@@ -46,7 +46,7 @@ pub struct Figures {
     pub p999: f64,
     /// 99.99th percentile.
     pub p9999: f64,
-    /// Largest.
+    /// Largest sample.
     pub max: f64,
 }
 
@@ -81,7 +81,7 @@ pub fn quantile_of(values: &[f64], p: f64) -> Option<f64> {
     (!sorted.is_empty()).then(|| interpolated(sorted.len(), p, |place| sorted[place]))
 }
 
-/// Figures of the samples, which are sorted in place; `None` without a sample. The mean is exact (summed as
+/// Statistics of the samples, which are sorted in place; `None` without a sample. The mean is exact (summed as
 /// integers); the standard deviation divides by n.
 pub fn figures(samples: &mut [u64]) -> Option<Figures> {
     samples.sort_unstable();

@@ -1,24 +1,24 @@
-//! Test for several modes: Hartigan's dip test, and the split into two groups.
+//! Tests for several modes: Hartigan's dip test, and a split of values into two groups.
 
 const SIMULATIONS: usize = 1_999;
 
-/// Most values per simulated set: the dip falls with the square root of the number.
+/// Most values per simulated set; for more, the dip is scaled, as it decreases with the square root of the number.
 const MOST_SIMULATED: usize = 400;
 
-/// Distance of values from a single mode.
+/// Result of a dip test: distance of the values from a distribution with one mode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dip {
-    /// Largest distance of the distribution function from the nearest one with one mode, 0 to 0.25.
+    /// Largest distance between the distribution function and the nearest one with a single mode, 0 to 0.25.
     pub dip: f64,
     /// P-value of "one mode", in steps of 1/2000.
     pub p: f64,
 }
 
-/// Dip test of values in any order; `None` below 4, or if one is not finite.
+/// Dip test of values in any order; `None` below 4 values, or if one is not finite.
 ///
-/// The p-value assumes the uniform distribution, the worst case of one mode. It is simulated with a fixed seed, so
-/// equal values have equal p-values. Values must be independent. Many equal values (a clock that is coarse against
-/// the spread) look like modes.
+/// The p-value assumes the uniform distribution, the worst case of a single mode. It is simulated with a fixed seed, so
+/// that equal values have equal p-values. Values must be independent. Many equal values, e.g. from a coarse clock, look
+/// like modes.
 ///
 /// # Source
 /// Hartigan and Hartigan (1985), doi:10.1214/aos/1176346577. Computed by algorithm AS 217, doi:10.2307/2347485,
@@ -35,7 +35,7 @@ pub fn dip_test(values: &[f64]) -> Option<Dip> {
     let mut random = fastrand::Rng::with_seed(0);
     let mut uniform = vec![0.0; simulated];
     let is_as_large = |_: &usize| {
-        // Sums of exponential gaps are sorted uniform values, up to a factor.
+        // Cumulative sums of exponential gaps are sorted uniform values, up to a factor.
         let mut sum = 0.0;
         for value in &mut uniform {
             sum -= (1.0 - random.f64()).ln();
@@ -47,7 +47,7 @@ pub fn dip_test(values: &[f64]) -> Option<Dip> {
     Some(Dip { dip: found, p: (as_large + 1) as f64 / (SIMULATIONS + 1) as f64 })
 }
 
-/// Dip of values in any order; `None` below 4, or if one is not finite.
+/// Dip of values in any order; `None` below 4 values, or if one is not finite.
 pub fn dip_of(values: &[f64]) -> Option<f64> {
     if values.len() < 4 || values.iter().any(|value| !value.is_finite()) {
         return None;
@@ -57,7 +57,7 @@ pub fn dip_of(values: &[f64]) -> Option<f64> {
     Some(dip(&sorted))
 }
 
-/// Dip of sorted values. Distances are counted in steps of the distribution function, 1/n, and are halved at the end.
+/// Dip of sorted values. Distances are in steps of the distribution function (1/n), and are halved at the end.
 fn dip(sorted: &[f64]) -> f64 {
     let (mut low, mut high) = (0, sorted.len() - 1);
     let mut largest: f64 = 1.0;
@@ -103,8 +103,8 @@ fn hull(sorted: &[f64], low: usize, high: usize, bends_wrongly: impl Fn(f64, f64
     knots
 }
 
-/// Largest vertical distance, plus the step itself, between the hulls at a knot of either. With the knots around
-/// it: of the minorant on the left, of the majorant on the right.
+/// Largest vertical distance between the hulls at a knot of either, plus the step itself. Also returns the adjacent
+/// knots: of the minorant on the left, of the majorant on the right.
 fn widest_gap(sorted: &[f64], minorant: &[usize], majorant: &[usize]) -> (f64, usize, usize) {
     let (first, last) = (minorant[0], minorant[minorant.len() - 1]);
     let mut widest = (0.0, first, last);
@@ -130,7 +130,7 @@ fn widest_gap(sorted: &[f64], minorant: &[usize], majorant: &[usize]) -> (f64, u
     widest
 }
 
-/// Steps by which the point at `place` is above the line between two knots.
+/// Height of the point at `place` above the line between two knots, in steps.
 fn above(sorted: &[f64], ends: &[usize], place: usize) -> f64 {
     let (from, to) = (ends[0], ends[1]);
     let slope = (to - from) as f64 / (sorted[to] - sorted[from]);
@@ -145,7 +145,7 @@ fn farthest(sorted: &[f64], ends: &[usize], direction: f64) -> f64 {
     (ends[0]..=ends[1]).map(|place| direction * above(sorted, ends, place) + 1.0).fold(1.0, f64::max)
 }
 
-/// Two groups of values.
+/// Sizes and medians of two groups of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Groups {
     /// Number of values in the lower group.
@@ -158,8 +158,8 @@ pub struct Groups {
     pub upper_median: f64,
 }
 
-/// Splits values into the two groups with the smallest squares within. There are always two: [`dip_test`] tells if
-/// they are modes. `None` if all values are equal, or one is not finite.
+/// Splits values into the two groups with the smallest sum of squares within. There are always two groups; [`dip_test`]
+/// decides if they are modes. `None` if all values are equal, or one is not finite.
 ///
 /// # Source
 /// Fisher (1958), "On grouping for maximum homogeneity", doi:10.1080/01621459.1958.10501479, with two groups.
@@ -174,7 +174,7 @@ pub fn two_groups(values: &[f64]) -> Option<Groups> {
     for (place, pair) in sorted.windows(2).enumerate() {
         below += pair[0] - mean;
         let first = (place + 1) as f64;
-        // Squares between the groups; with those within, they add up to all squares.
+        // Sum of squares between the groups; with the sum within, it adds up to the total.
         let between = below * below * count / (first * (count - first));
         if pair[0] < pair[1] && between > best.0 {
             best = (between, place + 1);

@@ -1,22 +1,22 @@
-//! End of a warm-up by MSER-5. An audit: it reports, and drops nothing.
+//! End of a warm-up by MSER-5. This is only reported: no samples are dropped.
 
 const BATCH: usize = 5;
 
-/// Batches at the end that are not candidates: the variance of so few is meaningless.
+/// Number of batches at the end that are not candidates: the variance of fewer is meaningless.
 const LAST: usize = 5;
 
-/// Truncation that MSER-5 suggests.
+/// Truncation point that MSER-5 suggests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truncation {
-    /// Samples before the point, a multiple of 5.
+    /// Number of samples before the point, a multiple of 5.
     pub samples: usize,
-    /// True if the point lies in the first half. Otherwise the series is too short to tell a warm-up from a trend,
-    /// and the point means nothing.
+    /// True if the point lies in the first half. Otherwise the series is too short to distinguish a warm-up from a
+    /// trend, and the point is meaningless.
     pub is_reliable: bool,
 }
 
-/// Truncation point of samples in time order: it minimises the standard error of the mean of the rest, over batches
-/// of five. `None` below 50 samples. Ignores a remainder of less than five at the end.
+/// Truncation point of samples in time order, which minimises the standard error of the mean of the samples after it,
+/// over batches of five. `None` below 50 samples. Ignores a remainder of less than five at the end.
 ///
 /// # Source
 /// White, Cobb and Spratt (2000), "A comparison of five steady-state truncation heuristics for simulation",
@@ -33,7 +33,7 @@ pub fn mser5(samples: impl IntoIterator<Item = f64>) -> Option<Truncation> {
         return None;
     }
     let (mut best, mut smallest) = (0, f64::INFINITY);
-    // From the end, by Welford's recurrence: mean and squares of all batches from `index` on.
+    // Mean and squares of all batches from `index` on, computed from the end by Welford's recurrence.
     let (mut mean, mut squares) = (0.0, 0.0);
     for (index, batch) in batches.iter().enumerate().rev() {
         let count = (batches.len() - index) as f64;

@@ -1,10 +1,10 @@
 //! P-values adjusted for the number of tests.
 //!
-//! Each function takes the p-values of all tests, including those that found nothing, and returns adjusted ones in
-//! the same order. An adjusted p-value is compared with the wanted rate as an ordinary one is with a level.
+//! Each function takes the p-values of all tests, including those that found nothing, and returns adjusted p-values in
+//! the same order. Compare an adjusted p-value with the wanted error rate, like an ordinary p-value with a level.
 
-/// Benjamini and Hochberg's adjusted p-values. Of the tests with at most q, the expected share of wrong ones is at most
-/// q (false discovery rate). Tests must be independent or positively dependent.
+/// Benjamini and Hochberg's adjusted p-values. Among the tests whose adjusted p-value is at most q, the expected share
+/// of wrong ones is at most q (false discovery rate). Tests must be independent or positively dependent.
 ///
 /// # Panics
 /// If a p-value is not 0 to 1.
@@ -24,20 +24,20 @@ pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
 }
 
 /// Number of tests that Benjamini and Hochberg's procedure rejects at the false discovery rate `q`: the largest R such
-/// that R p-values are at most R q / n. Those are exactly the rejected ones. Panics as [`benjamini_hochberg`].
+/// that R p-values are at most R q / n. The tests with these p-values are rejected. Panics as [`benjamini_hochberg`].
 pub fn discoveries(p: &[f64], q: f64) -> usize {
     let order = ascending(p);
     let is_within = |rank: &usize| p[order[rank - 1]] <= level_of(*rank, p.len(), q);
     (1..=p.len()).rev().find(is_within).unwrap_or(0)
 }
 
-/// Level of each of `discoveries` among `n` tests: q `discoveries` / n, and q / n without a discovery.
+/// Level of each test if there are `discoveries` among `n` tests: q `discoveries` / n, or q / n without a discovery.
 pub fn level_of(discoveries: usize, n: usize, q: f64) -> f64 {
     q * discoveries.max(1) as f64 / n as f64
 }
 
-/// Bonferroni's adjusted p-values: each times the number of tests. Unlike Holm's they match simultaneous intervals,
-/// each at alpha / n. Panics as [`benjamini_hochberg`].
+/// Bonferroni's adjusted p-values: each is multiplied by the number of tests. Unlike Holm's, they match simultaneous
+/// intervals, each at the level alpha / n. Panics as [`benjamini_hochberg`].
 pub fn bonferroni(p: &[f64]) -> Vec<f64> {
     assert_are_probabilities(p);
     p.iter().map(|p_value| (p_value * p.len() as f64).min(1.0)).collect()

@@ -1,8 +1,8 @@
-//! Intervals from order statistics: of a quantile within a run, and of the median over rounds. They assume only
-//! that values are independent.
+//! Intervals from order statistics, for a quantile within a run and for the median over rounds. They assume only that
+//! values are independent.
 //!
-//! Samples of one run are not: each is like the one before. So an interval of a quantile holds "within this run" at
-//! best, and is too narrow by about the square root of n / [`crate::autocorrelation::effective_size`].
+//! Samples of one run are not independent: each is similar to the one before. So an interval of a quantile holds only
+//! within this run, and is too narrow by about the square root of n / [`crate::autocorrelation::effective_size`].
 //!
 //! # Source
 //! Hahn and Meeker (1991), "Statistical Intervals", sections 5.2 and 5.3.
@@ -10,8 +10,8 @@
 use crate::binomial::{cdf, sf, smallest};
 use crate::interval::Interval;
 
-/// Place (from 0, of n sorted samples) of the one-sided lower bound of the `p` quantile: it is above the quantile
-/// with probability `alpha` at most. `None` if n is too small.
+/// Index, in n sorted samples, of the one-sided lower bound of the `p` quantile. It is above the quantile with a
+/// probability of at most `alpha`. `None` if n is too small.
 ///
 /// # Panics
 /// If `p` or `alpha` is not between 0 and 1.
@@ -21,7 +21,7 @@ pub fn lower_place(n: u64, p: f64, alpha: f64) -> Option<u64> {
     smallest(n, |place| cdf(place, n, p) > alpha).checked_sub(1)
 }
 
-/// Place of the one-sided upper bound of the `p` quantile: p99.99 of fewer than 29,956 samples has none at 95 %.
+/// Index of the one-sided upper bound of the `p` quantile. `None` if n is too small: below 29,956 for p99.99 at 95 %.
 ///
 /// # Panics
 /// If `p` or `alpha` is not between 0 and 1.
@@ -31,8 +31,8 @@ pub fn upper_place(n: u64, p: f64, alpha: f64) -> Option<u64> {
     (place < n).then_some(place)
 }
 
-/// Two-sided interval of the `p` quantile at 1 - `alpha`, half of alpha on each side; a bound without enough
-/// samples is `None`.
+/// Two-sided interval of the `p` quantile at 1 - `alpha`, half of alpha on each side; a bound is `None` if there are
+/// too few samples for it.
 ///
 /// # Panics
 /// If `p` or `alpha` is not between 0 and 1.
@@ -51,10 +51,10 @@ pub fn fewest_for_upper_bound(p: f64, alpha: f64) -> u64 {
     (alpha.ln() / p.ln()).ceil() as u64
 }
 
-/// Interval of the median of figures of rounds at 1 - `alpha`: two of the figures, with exact coverage for any
-/// distribution. `None` with too few: below 6 for alpha = 0.05.
+/// Interval of the median over rounds at 1 - `alpha`. Its ends are two of the values; the coverage is exact for any
+/// distribution. `None` with too few values: below 6 for alpha = 0.05.
 ///
-/// For figures spread evenly around their centre, [`crate::shift::Shift::centre`] has a shorter interval.
+/// For values with a symmetric distribution, [`crate::shift::Shift::centre`] gives a shorter interval.
 ///
 /// # Panics
 /// If a value is not a number or `alpha` is not between 0 and 1.
@@ -69,7 +69,7 @@ pub fn median_interval(values: &[f64], alpha: f64) -> Option<Interval> {
 }
 
 /// Two-sided p-value of "the median is `bound`", by the sign test; values equal to the bound count against a
-/// difference. At most alpha exactly if the bound is outside [`median_interval`] at alpha. 1 without a value.
+/// difference. It is at most alpha exactly if the bound is outside [`median_interval`] at alpha, and 1 without a value.
 ///
 /// # Panics
 /// If a value is not a number.
@@ -118,7 +118,7 @@ mod tests {
                 let values: Vec<f64> = (0..n).map(|_| f64::from(random.u8(1..9))).collect();
                 for bound in [0.5, 2.0, 3.5, 5.0, 9.0] {
                     let p = median_p(&values, bound);
-                    // The last is the p-value of six on one side, as among the ranks of nine transports.
+                    // The last level is the p-value of six values on one side, as among the ranks of nine transports.
                     for alpha in [0.05, 0.01, 0.05 / 8.0, 0.05 * 5.0 / 8.0] {
                         let interval = median_interval(&values, alpha);
                         let is_beside = interval.is_some_and(|one| one.low > bound || one.high < bound);

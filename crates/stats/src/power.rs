@@ -13,9 +13,9 @@
 //! twice the variance of the log statistic of a run, and f = 2n - 2. Dividing alpha by the number of comparisons
 //! suits a single change among them; several need fewer runs.
 //!
-//! The formula is too optimistic where n is near the smallest number that has an interval at the level: nearly all
-//! pairs must agree then. Below twice that number, d / s is simulated instead, over 2,000 sets of normal values with a
-//! fixed seed. It is the wanted quantile of the distance from the truth to the lower end of the interval.
+//! The formula is too optimistic if n is near the smallest number that has an interval at the level: then nearly all
+//! pairs must agree. Below twice that number, d / s is simulated instead, over 2,000 sets of normal values with a fixed
+//! seed. It is the wanted quantile of the distance from the true value to the lower end of the interval.
 //!
 //! # Source
 //! The iterated approximation of the power of Student's test, e.g. Julious (2010), "Sample Sizes for Clinical Trials",
@@ -27,21 +27,21 @@ use crate::shift::{averages, differences, fewest_pairs, fewest_runs};
 use fastrand::Rng;
 use std::f64::consts::{PI, TAU};
 
-/// Efficiency of the rank tests against Student's on normal data.
+/// Efficiency of the rank tests relative to Student's test on normal data.
 const EFFICIENCY: f64 = 3.0 / PI;
 
 const MOST_RUNS: u64 = 1_000_000;
 
-/// Simulated sets of values for a small number of runs.
+/// Number of simulated sets of values, for a small number of runs.
 const SIMULATIONS: usize = 2_000;
 
 /// Relation between the runs of both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Pairs; n is the number of pairs, and the deviation that of their log ratios.
+    /// Pairs of runs. n is the number of pairs; the deviation is that of their log ratios.
     Paired,
-    /// Two independent sets; n is the number of runs of either side, and the deviation that of the log statistic of
-    /// runs.
+    /// Two independent sets of runs. n is the number of runs per side; the deviation is that of the logarithm of a
+    /// run's statistic.
     Independent,
 }
 
@@ -50,7 +50,7 @@ pub enum Layout {
 pub struct Design {
     /// Relation between the runs.
     pub layout: Layout,
-    /// Standard deviation of logarithms, as in [`Layout`]; if small, the coefficient of variation. Above 0.
+    /// Standard deviation of logarithms, as in [`Layout`], above 0; if small, about the coefficient of variation.
     pub log_sd: f64,
     /// Margin of the verdict, from 0 to below 1.
     pub margin: f64,
@@ -63,8 +63,8 @@ pub struct Design {
 }
 
 impl Design {
-    /// Fewest runs (pairs, or runs of either side) that detect a true ratio of `ratio`; `None` if it is within the
-    /// margin, or a million runs do not suffice.
+    /// Fewest runs (pairs, or runs per side) that detect a true ratio of `ratio`; `None` if it is within the margin, or
+    /// if a million runs are too few.
     ///
     /// # Panics
     /// If a field is out of range, or `ratio` not above 0.
@@ -84,8 +84,8 @@ impl Design {
         (needed < end).then_some(needed)
     }
 
-    /// Smallest ratio above 1 that `runs` (pairs, or runs of either side) detect; `None` if that many have no
-    /// interval at the level.
+    /// Smallest ratio above 1 that `runs` (pairs, or runs per side) detect; `None` if these are too few for an interval
+    /// at the level.
     ///
     /// # Panics
     /// If a field is out of range.
@@ -94,7 +94,7 @@ impl Design {
         (runs >= self.fewest()).then(|| (1.0 + self.margin) * self.distance(runs).exp())
     }
 
-    /// Fewest runs for the level.
+    /// Fewest runs for an interval at the level.
     fn fewest(&self) -> u64 {
         let fewest = match self.layout {
             Layout::Paired => fewest_pairs(self.level()),
@@ -122,7 +122,7 @@ impl Design {
         standard_errors * self.log_sd * (sides / (EFFICIENCY * n as f64)).sqrt()
     }
 
-    /// Wanted quantile of the distance from the truth down to the lower end of an interval, for values of deviation 1.
+    /// Wanted quantile of the distance from the true value down to the lower end of an interval, for deviation 1.
     fn simulated(&self, n: usize) -> f64 {
         let counts = match self.layout {
             Layout::Paired => CountDistribution::signed_rank(n),
@@ -151,13 +151,13 @@ impl Design {
     }
 }
 
-/// Standard normal value, by Box and Muller.
+/// Standard normal random value, by the method of Box and Muller.
 fn normal(random: &mut Rng) -> f64 {
     (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (TAU * random.f64()).cos()
 }
 
-/// Standard deviation of values, dividing by n - 1; `None` below two. [`Design::log_sd`] takes that of the
-/// logarithms of run statistics, or of the log ratios of pairs.
+/// Standard deviation of values, dividing by n - 1; `None` below two values. For [`Design::log_sd`], use the logarithms
+/// of run statistics, or the log ratios of pairs.
 pub fn sample_sd(values: &[f64]) -> Option<f64> {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Rule of thumb: 15.7 (CV / delta)^2 runs of either side.
+    /// Rule of thumb: 15.7 (CV / delta)^2 runs per side.
     #[test]
     fn many_runs_agree_with_the_rule_of_thumb() {
         let design = Design { layout: Layout::Independent, log_sd: 0.1, ..DESIGN };

@@ -5,7 +5,7 @@ use crate::binomial::clopper_pearson;
 use crate::order::median_interval;
 use crate::rounds::ALPHA;
 
-/// Events of a kind among all possible ones, e.g. messages lost among those sent.
+/// Number of events among all possible ones, e.g. of lost among sent messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proportion {
     /// Number of events.
@@ -23,12 +23,12 @@ impl Proportion {
 
 /// Confidence interval of a share at 95 % or more, from 0 to 1; `None` if nothing was sent.
 ///
-/// For one round, or without losses, it is Clopper and Pearson's of all rounds together. That assumes independent
-/// losses: bursts make it too narrow, also as a bound of an unseen loss.
+/// For one round, or without losses, it is Clopper and Pearson's interval for all rounds together. This assumes
+/// independent losses: bursts of losses make it too narrow, also as a bound if no loss was seen.
 ///
-/// Otherwise it spans the shares of all rounds, and always contains that of all rounds together. It contains the median
-/// share of rounds with a probability of at least 1 - 2^(1 - rounds), for any distribution. With fewer than six rounds
-/// both ends are infinite.
+/// Otherwise it spans the shares of all rounds, and thus contains the share of all rounds together. It contains the
+/// median share over rounds with a probability of at least 1 - 2^(1 - rounds), for any distribution. With fewer than
+/// six rounds both ends are infinite.
 ///
 /// # Source
 /// Clopper and Pearson (1934), doi:10.1093/biomet/26.4.404; Hahn and Meeker, "Statistical Intervals", 5.3.
@@ -50,7 +50,7 @@ pub fn interval(rounds: &[Proportion]) -> Option<Interval> {
     Some(Interval { low, high })
 }
 
-/// Sum of all rounds.
+/// Sums of events, and of possible events, over all rounds.
 pub fn sum(rounds: &[Proportion]) -> Proportion {
     let add = |sum: Proportion, one: &Proportion| Proportion {
         events: sum.events.saturating_add(one.events),

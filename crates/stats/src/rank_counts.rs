@@ -1,23 +1,23 @@
-//! Distributions of the rank-sum and signed-rank statistics without a shift: numbers of pairs above 0.
+//! Distributions of the rank-sum and signed-rank statistics if there is no shift. The statistics count pairs above 0.
 
 use crate::binomial::smallest;
 use crate::distribution::normal_cdf;
 
-/// Most values per side for an exact distribution; above, it is normal with continuity correction. As in R's
-/// `wilcox.test`.
+/// Most values per side for an exact distribution. For more, it is a normal distribution with continuity correction, as
+/// in R's `wilcox.test`.
 pub const EXACT_UP_TO: usize = 50;
 
 /// Distribution of a count from 0 to `most`, symmetric about `most / 2`.
 #[derive(Clone, Debug)]
 pub enum CountDistribution {
-    /// P(count <= k) for every k.
+    /// Probabilities P(count <= k), for every k.
     Exact(Vec<f64>),
     /// Mean and standard deviation.
     Normal { mean: f64, sd: f64 },
 }
 
 impl CountDistribution {
-    /// Number of pairs of one of n values and a larger one of m: Mann and Whitney's U.
+    /// Distribution of Mann and Whitney's U: the number of pairs of one of n values and a larger one of m values.
     pub fn rank_sum(n: usize, m: usize) -> Self {
         if n <= EXACT_UP_TO && m <= EXACT_UP_TO {
             return Self::exact(rank_sum_masses(n, m));
@@ -26,7 +26,7 @@ impl CountDistribution {
         Self::Normal { mean: n * m / 2.0, sd: (n * m * (n + m + 1.0) / 12.0).sqrt() }
     }
 
-    /// Number of averages of two of n values (or one with itself) above 0: Wilcoxon's W.
+    /// Distribution of Wilcoxon's W: the number of averages above 0, of two of n values or of one with itself.
     pub fn signed_rank(n: usize) -> Self {
         if n <= EXACT_UP_TO {
             return Self::exact(signed_rank_masses(n));
@@ -44,14 +44,14 @@ impl CountDistribution {
         Self::Exact(masses)
     }
 
-    /// Place, among `pairs` sorted pairs, of the lower end of an interval at 1 - `alpha`; the upper end is as far
-    /// from the last. `None` if there is no such interval.
+    /// Index, among `pairs` sorted pairs, of the lower end of an interval at 1 - `alpha`; the upper end has the same
+    /// distance from the last pair. `None` if there is no such interval.
     pub fn place_of_low(&self, pairs: usize, alpha: f64) -> Option<usize> {
         let outside = smallest(pairs as u64, |k| self.cdf(k as usize) > alpha / 2.0) as usize;
         outside.checked_sub(1)
     }
 
-    /// P(count <= k).
+    /// Probability P(count <= k).
     pub fn cdf(&self, k: usize) -> f64 {
         match self {
             Self::Exact(sums) => sums.get(k).map_or(1.0, |sum| sum.min(1.0)),
@@ -60,9 +60,9 @@ impl CountDistribution {
     }
 }
 
-/// P(U = u): the largest of all values is one of the m, with probability m / (n + m), and above n others; or it is not.
+/// Probabilities P(U = u). The largest of all values is one of the m, above n others, with probability m / (n + m).
 fn rank_sum_masses(n: usize, m: usize) -> Vec<f64> {
-    // For every i: with i of the m values and all of the n so far.
+    // Entry i: probabilities with i of the m values, and all of the n values so far.
     let mut rows = vec![vec![1.0]; m + 1];
     for of_n in 1..=n {
         for of_m in 1..=m {
@@ -82,7 +82,7 @@ fn rank_sum_masses(n: usize, m: usize) -> Vec<f64> {
     rows.swap_remove(m)
 }
 
-/// P(W = w): each rank counts or does not, with probability 1/2.
+/// Probabilities P(W = w): each rank counts with probability 1/2.
 fn signed_rank_masses(n: usize) -> Vec<f64> {
     let mut masses = vec![1.0];
     for rank in 1..=n {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn masses_are_those_of_all_orders() {
-        // Of 3 and 2: the 10 orders give U = 0, 1, 2, 2, 3, 3, 4, 4, 5, 6.
+        // For 3 and 2 values, the 10 orders give U = 0, 1, 2, 2, 3, 3, 4, 4, 5, 6.
         let tenths = |counts: &[f64]| counts.iter().map(|mass| (mass * 10.0).round()).collect::<Vec<_>>();
         assert_eq!(tenths(&rank_sum_masses(3, 2)), [1.0, 1.0, 2.0, 2.0, 2.0, 1.0, 1.0]);
         assert_eq!(tenths(&rank_sum_masses(2, 3)), tenths(&rank_sum_masses(3, 2)));

@@ -1,4 +1,4 @@
-//! Reliability of figures, over rounds and within one.
+//! Medians over rounds with their intervals, drifts and modes.
 
 use crate::drift::drift;
 use crate::median;
@@ -16,20 +16,21 @@ pub const MODES_RATIO: f64 = 1.1;
 pub struct Estimate {
     /// Median of the rounds.
     pub median: f64,
-    /// Covers the median over all possible rounds with 95 %, for any distribution and any error within its bounds;
-    /// `None` with fewer than 6 rounds.
+    /// Interval that covers the median over all possible rounds with 95 %, for any distribution and any error within
+    /// its bounds; `None` with fewer than 6 rounds.
     pub interval: Option<Interval>,
 }
 
 /// Level of all intervals here: 95 %.
 pub const ALPHA: f64 = 0.05;
 
-/// Fewest rounds that are judged, and largest p-value that is reported.
+/// Fewest rounds to search for modes or a drift.
 const FEWEST: usize = 6;
 const SHAPE_P: f64 = 0.01;
 
-/// Two groups of rounds, by median, if the rounds have two modes: the dip test rejects one mode at 1 %, the medians
-/// differ by [`MODES_RATIO`], and each group has two rounds. The median over all may then be of either.
+/// Two groups of rounds, if the rounds have two modes: the dip test rejects one mode at 1 %, the medians of the groups
+/// differ by [`MODES_RATIO`], and each group has two rounds or more. The median over all rounds may then fall in
+/// either.
 pub fn modes_of_rounds(medians: &[f64]) -> Option<Groups> {
     if medians.len() < FEWEST || dip_test(medians)?.p > SHAPE_P {
         return None;
@@ -38,8 +39,8 @@ pub fn modes_of_rounds(medians: &[f64]) -> Option<Groups> {
     two_groups(medians).filter(|groups| groups.lower_count.min(groups.upper_count) >= 2 && apart(groups))
 }
 
-/// Change from the first round to the last, as a share of their median, if the rounds drift. That requires a
-/// p-value by Mann and Kendall of at most 1 %, and a change by Theil and Sen's slope of [`DRIFT_CHANGE`].
+/// Change from the first round to the last, as a share of the median, if the rounds drift. A drift has a p-value by
+/// Mann and Kendall of at most 1 %, and a change by Theil and Sen's slope of at least [`DRIFT_CHANGE`].
 pub fn drift_of_rounds(medians: &[f64]) -> Option<f64> {
     if medians.len() < FEWEST {
         return None;
@@ -50,12 +51,12 @@ pub fn drift_of_rounds(medians: &[f64]) -> Option<f64> {
     (change.abs() >= DRIFT_CHANGE).then_some(change)
 }
 
-/// Median of one figure over rounds, with its interval; `None` without a round. `errors` are the largest of all rounds.
+/// Median of a figure over rounds, with its interval; `None` without a round. `errors` are the largest of all rounds.
 pub fn figure_over_rounds(values: &[f64], errors: ErrorBounds) -> Option<Estimate> {
     Some(Estimate { median: median(values)?, interval: interval_over_rounds(values, errors, ALPHA) })
 }
 
-/// Interval of the median over rounds at 1 - `alpha`, as in [`figure_over_rounds`]; `None` with too few.
+/// Interval of the median over rounds at 1 - `alpha`, as in [`figure_over_rounds`]; `None` with too few rounds.
 pub fn interval_over_rounds(values: &[f64], errors: ErrorBounds, alpha: f64) -> Option<Interval> {
     median_interval(values, alpha).map(|interval| interval.widened(errors))
 }
@@ -90,7 +91,7 @@ mod tests {
             modes += u32::from(modes_of_rounds(&rounds).is_some());
             drifts += u32::from(drift_of_rounds(&rounds).is_some());
         }
-        // 4 are expected of either; more than 12 occur once in a thousand times.
+        // 4 of either are expected; more than 12 have a probability of 0.001.
         assert!(modes <= 12 && drifts <= 12, "{modes} {drifts}");
     }
 

@@ -1,8 +1,8 @@
 //! Comparison of two sides with several runs each, in many figures.
 //!
-//! The run is the unit: samples within a run depend on each other, and tests that assume independence call nearly
-//! every unchanged program slower. So only figures of runs count, and each comparison is of one figure. All
-//! comparisons are judged together, as in [`crate::change`].
+//! The unit is the run, not the sample. Samples within a run depend on each other; tests that assume independence would
+//! judge nearly every unchanged program slower. So only figures of whole runs are compared, one figure per comparison.
+//! All comparisons are judged together, as in [`crate::change`].
 
 use crate::change::{ChangeVerdict, Control, Judged, judge_all};
 use crate::error::Error;
@@ -12,13 +12,13 @@ use crate::rounds::figure_over_rounds;
 use crate::shift::Shift;
 use crate::{ErrorBounds, Interval};
 
-/// Smaller deviations of logarithms are those of a steady figure on a coarse clock.
+/// Smallest deviation of logarithms that is used: a coarse clock can make a steady figure constant.
 const LEAST_DEVIATION: f64 = 1e-12;
 
-/// One figure of both sides.
+/// Values of one figure on both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sides {
-    /// Values of the reference's runs and of the results' runs, in its unit; paired values have the same index.
+    /// Values of the reference's runs and of the results' runs, in the figure's unit; paired values have one index.
     pub values: [Vec<f64>; 2],
     /// Largest systematic error of either side's values, in their unit, e.g. of the clocks of two hosts.
     pub errors: [f64; 2],
@@ -47,39 +47,39 @@ impl Question {
     }
 }
 
-/// Result for one figure.
+/// Result of the comparison of one figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Numbers of runs of the reference and of the results; the number of pairs for both if paired.
+    /// Numbers of runs of the reference and of the results; for pairs, both are the number of pairs.
     pub runs: [usize; 2],
     /// Medians over the reference's runs and over the results' runs, in the figure's unit.
     pub sides: [f64; 2],
-    /// Intervals of those medians at 95 %, with the errors; `None` below six runs.
+    /// Intervals of these medians at 95 %, widened by the errors; `None` below six runs.
     pub side_intervals: [Option<Interval>; 2],
     /// Largest systematic errors: [`Sides::errors`].
     pub errors: [f64; 2],
-    /// Ratio results / reference, judged.
+    /// Verdict on the ratio results / reference.
     pub judged: Judged,
     /// Standard deviation of the log ratios of pairs, or of the log figures of runs; `None` below two runs, or if
     /// any figure is 0 or less.
     pub log_sd: Option<f64>,
-    /// Smallest ratio above 1 that this many runs detect with the wanted power, or largest below 1 where higher is
-    /// better. `None` with too few runs, or without a deviation.
+    /// Smallest ratio above 1 that this number of runs detects with the wanted power; the largest ratio below 1 where
+    /// higher is better. `None` with too few runs, or without `log_sd`.
     pub min_detectable_effect: Option<f64>,
 }
 
 /// Judges every figure, in order.
 ///
-/// Independent runs may have figures of 0, see [`Shift::ratio`]. Where higher is better, a median of 0 on one side
-/// only makes that side worse, even with few runs: nothing arrived in most of them. Verdicts hold for any values
-/// within their errors; otherwise they are inconclusive.
+/// Independent runs may have figures of 0, see [`Shift::ratio`]. Where higher is better, a side is worse if only its
+/// median is 0, even with few runs: nothing arrived in most of them. Verdicts hold for any true values within the
+/// errors; otherwise they are inconclusive.
 ///
 /// # Errors
-/// If a side has no run, or the numbers of paired runs differ; if a figure is below 0 by more than its error, or 0 in a
+/// If a side has no run, or the numbers of paired runs differ. If a figure is below 0 by more than its error, or 0 in a
 /// pair.
 ///
 /// # Panics
-/// If a number of the question is out of range.
+/// If a number in the question is out of range.
 pub fn compare(cells: &[Sides], question: &Question) -> Result<Vec<Comparison>, Error> {
     let shift = |Sides { values: [reference, result], errors, .. }: &Sides| match question.layout {
         Layout::Paired => Shift::paired_ratio_within(reference, result, *errors),
@@ -98,7 +98,7 @@ pub fn compare(cells: &[Sides], question: &Question) -> Result<Vec<Comparison>, 
             true => (turned(judged, sides), min_detectable_effect.map(f64::recip)),
             false => (judged, min_detectable_effect),
         };
-        // Measured ratio for the smallest true change that is detected.
+        // Ratio that is measured for the smallest true change that is detected.
         let signed = errors.map(|error| if *is_better_if_more { -error } else { error });
         let measured = |ratio: f64| (ratio * (sides[0] + signed[0]) + signed[1]) / sides[0];
         let min_detectable_effect = min_detectable_effect.map(measured).filter(|ratio| *ratio > 0.0);
@@ -116,14 +116,14 @@ pub fn compare(cells: &[Sides], question: &Question) -> Result<Vec<Comparison>, 
     Ok(cells.iter().zip(judged).map(comparison).collect())
 }
 
-/// Place of the comparison in which a change by the share `effect` is detected last, because of its deviation or
-/// errors. With it the number of runs (pairs, or runs of either side) that detects the change even there; `None` if
-/// a million do not. Nothing if no comparison has two runs.
+/// Index of the comparison that needs the most runs to detect a change by the share `effect`, because of its deviation
+/// or errors. Also returns this number of runs (pairs, or runs per side), or `None` if a million are too few. Returns
+/// `None` if no comparison has two runs.
 ///
-/// It depends on the spread of figures and not on their difference between the sides. So measuring until there are
-/// as many hardly favours a verdict: only steady stretches end sooner.
+/// The number depends on the spread of figures, not on their difference between the sides. So to stop measuring at this
+/// number hardly favours a verdict.
 pub fn runs_needed(comparisons: &[Comparison], question: &Question, effect: f64) -> Option<(usize, Option<u64>)> {
-    // Remaining effect for the worst error of the values.
+    // Effect that remains with the worst errors of the values.
     let left = |Comparison { sides: [reference, _], errors, .. }: &Comparison| {
         (((1.0 + effect) * reference - errors[1]) / (reference + errors[0])).max(1.0)
     };
@@ -135,7 +135,7 @@ pub fn runs_needed(comparisons: &[Comparison], question: &Question, effect: f64)
     Some((hardest, question.design(log_sd, comparisons.len()).runs_needed(ratio)))
 }
 
-/// Verdict for a figure where higher is better, given the medians.
+/// Verdict for a figure where higher is better, from the verdict where lower is better and the medians.
 fn turned(judged: Judged, [reference, result]: [f64; 2]) -> Judged {
     let verdict = match judged.verdict {
         _ if reference > 0.0 && result == 0.0 => ChangeVerdict::Regressed,
@@ -166,8 +166,8 @@ fn log_sd([reference, result]: &[Vec<f64>; 2], layout: Layout) -> Option<f64> {
     Some(found.max(LEAST_DEVIATION))
 }
 
-/// Cache of the distance from the margin at which a change is detected, in deviations, by number of runs: few runs
-/// are simulated.
+/// Cache, by number of runs, of the distance from the margin at which a change is detected, in deviations. Small
+/// numbers of runs are simulated, which takes time.
 struct Distances<'a> {
     question: &'a Question,
     comparisons: usize,
@@ -196,7 +196,7 @@ mod tests {
         Question { layout, margin: 0.02, control: Control::Fdr(0.05), power: 0.95 }
     }
 
-    /// Two figures that vary together from run to run; the results' values are times `ratio` and a little noise.
+    /// Two figures that vary together from run to run; the results are multiplied by `ratio`, with a little noise.
     fn runs(ratio: f64, count: u64, noise: f64) -> [Sides; 2] {
         let mut random = fastrand::Rng::with_seed(count);
         let mut sides = [Vec::new(), Vec::new()];
@@ -262,7 +262,7 @@ mod tests {
             assert_eq!(verdict(ratio, errors), Inconclusive, "{ratio} {errors:?}");
         }
         assert_eq!(one(0.8, [110.0; 2], true).judged.verdict, Inconclusive);
-        // Measured ratio for the smallest true change that is detected.
+        // Ratio that is measured for the smallest true change that is detected.
         let [exact, off] = [[0.0; 2], [100.0, 50.0]].map(|errors| one(1.0, errors, false));
         let least = (off.min_detectable_effect.unwrap() * 1001.0 - 50.0) / 1101.0;
         assert!((least / exact.min_detectable_effect.unwrap() - 1.0).abs() < 1e-3, "{exact:?} {off:?}");

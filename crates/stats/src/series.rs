@@ -1,4 +1,4 @@
-//! Audit of a series of samples: warm-up, autocorrelation, drift and modes. It reports, and drops nothing.
+//! Audit of a series of samples: warm-up, autocorrelation, drift and modes. It only reports; no samples are dropped.
 
 use crate::autocorrelation::{Autocorrelation, effective_size};
 use crate::drift::{MOST_POINTS, drift};
@@ -8,76 +8,76 @@ use crate::{median, quantile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Most samples that are kept for the audit; of more, one in two, in four, ...
+/// Most samples that are kept for the audit. If there are more, every second is kept, every fourth, and so on.
 const MOST_KEPT: usize = 16_384;
 const FEWEST: usize = 100;
 const LAGS: usize = 100;
-/// Samples for the dip, so that neighbours are far apart.
+/// Number of samples for the dip test: few, so that they are far apart and independent.
 const DIP_SAMPLES: usize = 400;
-/// The 99 % quantile of the dip of n uniform values, times the square root of n.
+/// 99 % quantile of the dip of n uniform values, times the square root of n.
 const DIP_LIMIT: f64 = 0.575;
-/// Share at either end that is ignored by the split into two groups: outliers are not a mode.
+/// Share of samples at either end that the split into two groups ignores: outliers are not a mode.
 const TAIL: f64 = 0.025;
 
-/// The audit of a series of samples, in the order of their measurement.
+/// Audit of a series of samples, in the order of measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
-    /// One of this many samples was examined.
+    /// Thinning: every n-th sample was examined.
     pub every: u64,
-    /// Samples that were examined.
+    /// Number of examined samples.
     pub samples: u64,
-    /// Where a warm-up ends, by MSER-5.
+    /// End of a warm-up, by MSER-5.
     pub warm_up: Option<WarmUp>,
     /// Autocorrelation of the first 16,384 samples; absent if all are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autocorrelation: Option<Correlation>,
-    /// Trend: samples get slower, or faster.
+    /// Trend of the samples over time.
     pub drift: Option<Trend>,
-    /// Two groups of samples, if there are two.
+    /// Two groups of samples; absent if all samples are equal.
     pub modes: Option<Modes>,
 }
 
-/// Samples that MSER-5 would drop at the beginning, and the figures of the rest.
+/// Samples that MSER-5 would drop at the beginning, and figures with and without them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WarmUp {
-    /// Samples before the point.
+    /// Number of samples before the truncation point.
     pub samples: u64,
     /// True if the point lies in the first half; if not, it is meaningless.
     pub is_reliable: bool,
-    /// Mean of those examined, in nanoseconds: of all, and without the samples before the point.
+    /// Mean of the examined samples, in nanoseconds: of all, and without those before the point.
     pub mean_ns: [f64; 2],
-    /// Their median: of all, and without the samples before the point.
+    /// Median of the examined samples, in nanoseconds: of all, and without those before the point.
     pub median_ns: [f64; 2],
-    /// Their 99th percentile: of all, and without the samples before the point.
+    /// 99th percentile of the examined samples, in nanoseconds: of all, and without those before the point.
     pub p99_ns: [f64; 2],
 }
 
-/// Autocorrelation.
+/// Autocorrelation of the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Correlation {
-    /// The coefficient of a sample and the one before.
+    /// Coefficient of samples with the previous sample.
     pub lag_1: f64,
-    /// How many independent samples all samples are worth for a mean.
+    /// Number of independent samples that would give the mean the same precision.
     pub effective_samples: f64,
-    /// True if the correlation vanishes within 100 samples; if not, the number is too large.
+    /// True if the correlation vanishes within 100 samples; if not, `effective_samples` is too large.
     pub is_complete: bool,
 }
 
-/// A monotonic trend of the medians of 50 pieces of the series.
+/// Monotonic trend of the medians of up to 50 pieces of the series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trend {
-    /// From the median of the first tenth of the pieces to that of the last, as a share of the former.
+    /// Change from the median of the first tenth of the pieces to that of the last tenth, as a share of the former.
     pub change: f64,
     /// Two-sided p-value of "no trend", by Mann and Kendall.
     pub p: f64,
 }
 
-/// Two groups of samples, whether or not they are modes.
+/// Two groups of samples, which may or may not be modes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Modes {
     /// Hartigan's dip of 400 samples, spread evenly over the series.
     pub dip: f64,
-    /// The dip from which on "one mode" is rejected at 1 %.
+    /// Smallest dip at which "one mode" is rejected at 1 %.
     pub dip_limit: f64,
     /// Share of the samples in the upper group.
     pub upper_share: f64,
@@ -102,11 +102,11 @@ impl Series {
     }
 }
 
-/// Samples in time order, evenly thinned where they are many; memory is bounded.
+/// Samples in time order, evenly thinned if there are many, so that memory is bounded.
 #[derive(Clone, Debug)]
 pub struct Thinned {
     kept: Vec<u64>,
-    /// First samples, without gaps, once others are thinned.
+    /// First samples, without gaps; filled once `kept` is thinned.
     head: Vec<u64>,
     every: u64,
     count: u64,
@@ -137,8 +137,8 @@ impl Thinned {
         self.count += 1;
     }
 
-    /// Audit of the samples; `None` below 100. `granularity_ns` is that of the clock: equal readings are spread
-    /// over it, as they would look like modes.
+    /// Audit of the samples; `None` below 100 samples. `granularity_ns` is that of the clock: equal samples are spread
+    /// randomly over it, because they would look like modes.
     pub fn audit(&self, granularity_ns: f64) -> Option<Series> {
         if self.kept.len() < FEWEST {
             return None;
@@ -173,7 +173,7 @@ impl Thinned {
     }
 }
 
-/// Correlation of the first of `count` samples.
+/// Correlation of `count` samples, from the first ones.
 fn correlation(first: &[u64], count: u64) -> Option<Correlation> {
     let mut found = Autocorrelation::new(LAGS.min(first.len() / 4));
     first.iter().for_each(|&ns| found.push(ns as f64));
@@ -183,12 +183,12 @@ fn correlation(first: &[u64], count: u64) -> Option<Correlation> {
     Some(Correlation { lag_1: coefficients[0], effective_samples, is_complete: size.is_complete })
 }
 
-/// Trend of medians of pieces: means show outliers instead.
+/// Trend of the medians of pieces; means would be dominated by outliers.
 fn trend(samples: &[f64]) -> Option<Trend> {
     let piece = samples.len().div_ceil(MOST_POINTS);
     let medians: Vec<f64> = samples.chunks_exact(piece).filter_map(median).collect();
     let found = drift(&medians)?;
-    // A straight line may fit badly, and end below 0.
+    // The change is not from a straight line, which may fit badly and end below 0.
     let tenth = medians.len().div_ceil(10);
     let level = |pieces: &[f64]| median(pieces).filter(|level| *level > 0.0);
     let (begin, end) = (level(&medians[..tenth])?, level(&medians[medians.len() - tenth..])?);
@@ -199,7 +199,7 @@ fn modes(samples: &[f64], granularity_ns: f64) -> Option<Modes> {
     let mut random = fastrand::Rng::with_seed(0);
     let count = samples.len().min(DIP_SAMPLES);
     let spread = granularity_ns.max(1.0);
-    // A random place in each piece, so that periodic patterns are not sampled in phase.
+    // A random sample of each piece, so that periodic patterns are not sampled in phase.
     let pick = |index: usize| {
         let place = (index as f64 + random.f64()) * samples.len() as f64 / count as f64;
         samples[(place as usize).min(samples.len() - 1)] + spread * (random.f64() - 0.5)

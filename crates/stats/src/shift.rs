@@ -1,13 +1,13 @@
 //! Difference between two sets of runs: the Hodges-Lehmann estimate, its interval, and the p-values of the matching
 //! rank tests.
 //!
-//! All come from one sorted list, the differences of all pairs (or the averages of all pairs of one set). The estimate
-//! is its median, and the ends of the interval are two of its values. A p-value counts those on one side of a bound. So
-//! interval and p-value always agree: the lower end is above a bound exactly if the test against that bound has p <=
-//! alpha / 2.
+//! All come from one sorted list: the differences of all pairs, or the averages of all pairs of one set. The estimate
+//! is its median; the ends of the interval are two of its values; a p-value comes from the number of values on one side
+//! of a bound. So interval and p-value always agree: the lower end is above a bound exactly if the test against this
+//! bound has p <= alpha / 2.
 //!
-//! Equal values, and pairs without a difference, count against a change: p-values and intervals become larger than
-//! with any other treatment. Nothing is dropped.
+//! Equal values, and pairs without a difference, count against a change: p-values and intervals become larger than with
+//! any other treatment. No values are dropped.
 //!
 //! # Source
 //! Hodges and Lehmann (1963), doi:10.1214/aoms/1177704172; intervals by Hollander, Wolfe and Chicken, "Nonparametric
@@ -17,20 +17,20 @@ use crate::error::{Error, check_finite, logarithms};
 use crate::interval::Interval;
 use crate::rank_counts::CountDistribution;
 
-/// Shift between two sets of runs, or of one set. Each value is a statistic of a whole run, as values must be
-/// independent; time and memory grow with the product of both numbers of runs.
+/// Shift between two sets of runs, or of one set from 0. Each value is a statistic of a whole run, because values must
+/// be independent. Time and memory grow with the product of both numbers of runs.
 #[derive(Clone, Debug)]
 pub struct Shift {
     estimate: f64,
-    /// Sorted, increasing function of the differences, each as small as errors allow.
+    /// Differences, averages or ratios of all pairs, sorted, each as small as errors allow.
     lows: Vec<f64>,
-    /// As `lows`, each as large as errors allow; `None` without errors.
+    /// Values as in `lows`, each as large as errors allow; `None` without errors.
     highs: Option<Vec<f64>>,
     counts: CountDistribution,
 }
 
 impl Shift {
-    /// `result` minus `reference`, two independent sets, in their unit. The test is Mann and Whitney's.
+    /// Shift `result` minus `reference` of two independent sets, in their unit. The test is Mann and Whitney's.
     ///
     /// # Errors
     /// If a side is empty or has a value that is not finite.
@@ -41,8 +41,8 @@ impl Shift {
     }
 
     /// Centre of one set, e.g. of differences within pairs, in its unit: the median of the averages of all pairs of
-    /// values (pseudo-median). The test is Wilcoxon's signed-rank test. It assumes a symmetric distribution, as of
-    /// the difference of two runs of one program.
+    /// values (pseudo-median). The test is Wilcoxon's signed-rank test. It assumes a symmetric distribution, such as
+    /// that of the difference between two runs of one program.
     ///
     /// # Errors
     /// If there is no value or one is not finite.
@@ -51,9 +51,9 @@ impl Shift {
         Ok(Self::one_set(values))
     }
 
-    /// `result` / `reference`, two independent sets of values of 0 or more: [`Shift::difference`] of logarithms; 1
-    /// is no change. Two zeros have the ratio 1; a pair with one zero has the ratio 0 or infinity. The test counts
-    /// results above the bound times a reference, which needs no logarithm.
+    /// Ratio `result` / `reference` of two independent sets of values of 0 or more: [`Shift::difference`] of
+    /// logarithms; 1 means no change. Two zeros have the ratio 1; a pair with one zero has the ratio 0 or infinity. The
+    /// test only counts results above the bound times a reference, so it needs no logarithm.
     ///
     /// # Errors
     /// If a side is empty or has a value that is not finite or below 0.
@@ -71,8 +71,8 @@ impl Shift {
         Ok(Self::new(differences.collect(), counts).exponentiated())
     }
 
-    /// `result` / `reference` of paired runs, the i-th of one with the i-th of the other: [`Shift::centre`] of the
-    /// differences of logarithms; 1 is no change.
+    /// Ratio `result` / `reference` of paired runs, i-th with i-th: [`Shift::centre`] of the differences of logarithms;
+    /// 1 means no change.
     ///
     /// # Errors
     /// If the numbers differ, there is no value, or one is not finite or not above 0.
@@ -86,8 +86,8 @@ impl Shift {
         Ok(Self::one_set(&differences).exponentiated())
     }
 
-    /// [`Shift::ratio`] of values with errors of at most `errors` on either side, equal within a side or not:
-    /// interval and p-values hold for any errors within. True values are 0 or more, so values below 0 count as 0.
+    /// [`Shift::ratio`] of values with errors of at most `errors` on either side: interval and p-values hold for all
+    /// errors within these bounds, equal within a side or not. True values are 0 or more, so values below 0 count as 0.
     /// If a reference may be 0, the ratio has no upper bound.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Shift {
         Ok(of(0.0, 0.0)?.between(of(errors[0], -errors[1])?, of(-errors[0], errors[1])?))
     }
 
-    /// [`Shift::paired_ratio`], with its errors, of values that may be off as in [`Shift::ratio_within`].
+    /// [`Shift::paired_ratio`] of values with errors, as in [`Shift::ratio_within`]. Fails as [`Shift::paired_ratio`].
     pub fn paired_ratio_within(reference: &[f64], result: &[f64], errors: [f64; 2]) -> Result<Self, Error> {
         let middle = Self::paired_ratio(reference, result)?;
         if errors == [0.0; 2] {
@@ -120,7 +120,7 @@ impl Shift {
         Ok(middle.between(low.exponentiated(), high.exponentiated()))
     }
 
-    /// Takes the bounds from shifts of values that are off as far as they can be.
+    /// Shift with the bounds of two others, whose values have the largest errors in either direction.
     fn between(self, low: Self, high: Self) -> Self {
         Self { lows: low.lows, highs: Some(high.lows), ..self }
     }
@@ -155,9 +155,9 @@ impl Shift {
         self.estimate
     }
 
-    /// Two-sided interval that covers the true shift with probability 1 - `alpha` at least (0.05 for 95 %). `None`
-    /// with too few values, as [`fewest_pairs`] and [`fewest_runs`] tell. Exact up to 50 values per side, above a
-    /// normal approximation.
+    /// Two-sided interval that covers the true shift with a probability of at least 1 - `alpha` (0.05 for 95 %). `None`
+    /// with fewer values than [`fewest_pairs`] or [`fewest_runs`]. Exact up to 50 values per side; a normal
+    /// approximation for more.
     ///
     /// # Panics
     /// If `alpha` is not between 0 and 1.
@@ -178,7 +178,7 @@ impl Shift {
     }
 }
 
-/// Adds `by` to values, to no less than 0.
+/// Adds `by` to values; sums below 0 become 0.
 fn off(values: &[f64], by: f64) -> Vec<f64> {
     values.iter().map(|value| (value + by).max(0.0)).collect()
 }
@@ -188,7 +188,7 @@ pub(crate) fn differences(reference: &[f64], result: &[f64]) -> impl Iterator<It
     result.iter().flat_map(|result| reference.iter().map(move |reference| result - reference))
 }
 
-/// Averages of all pairs of values, each also with itself.
+/// Averages of all pairs of values, including each value with itself.
 pub(crate) fn averages(values: &[f64]) -> impl Iterator<Item = f64> {
     let from = |(index, &value): (usize, &f64)| values[index..].iter().map(move |other| value / 2.0 + other / 2.0);
     values.iter().enumerate().flat_map(from)
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Agreement that [`crate::change`] relies on.
+    /// Interval and p-values agree, which [`crate::change`] relies on.
     #[test]
     fn interval_and_p_values_agree_even_with_ties() {
         let mut random = fastrand::Rng::with_seed(1);
@@ -317,7 +317,7 @@ mod tests {
             assert!(wide.interval(0.05).is_some_and(|one| one.low > 0.0 && one.high == f64::INFINITY), "{wide:?}");
             assert!(wide.p_greater(1.02) > 0.025 && wide.p_less(1e9) > 0.5);
         }
-        // By two clocks a latency may appear to be below 0, and is not.
+        // Measured by two clocks, a latency may appear to be below 0.
         let shift = Shift::ratio_within(&[5.0; 6], &[-1.0; 6], [2.0, 2.0]).unwrap();
         let expected = Some(Interval { low: 0.0, high: 1.0 / 3.0 });
         assert_eq!((shift.hodges_lehmann(), shift.interval(0.05)), (0.0, expected));

@@ -1,10 +1,10 @@
-//! Changes in a history of a statistic: steps, and slow drifts, which E-divisive alone reports as a series of steps.
+//! Changes in a history of a statistic: steps and slow drifts. E-divisive alone reports a drift as several steps.
 //!
-//! A stretch drifts if three conditions hold. Mann and Kendall's p-value of a trend is small enough. The line by Theil
-//! and Sen's slope changes enough from first to last value. By Schwarz's criterion that line, with two parameters,
-//! describes the logarithms better than their steps, with a level per part and a place per step. The steps are then not
-//! reported. Stretches begin and end at breaks, known steps and found ones; from left to right, the longest that drifts
-//! counts.
+//! A stretch drifts if three conditions hold. Mann and Kendall's p-value of a trend is small enough. The line with
+//! Theil and Sen's slope changes enough from the first to the last value. By Schwarz's criterion, this line describes
+//! the logarithms better than the steps do. The line has two parameters, the steps have one level per part and one
+//! place per step. The steps within a drift are not reported. Stretches begin and end at breaks, known steps and found
+//! steps; from left to right, the longest drifting stretch is taken.
 //!
 //! # Source
 //! Schwarz (1978), doi:10.1214/aos/1176344136; slope and p-value: see [`crate::drift`].
@@ -14,19 +14,19 @@ use crate::drift::drift;
 use crate::error::{Error, logarithms};
 use crate::median;
 
-/// Fewest values of a drift: with fewer, a trend looks like one or two deviating values at the ends.
+/// Fewest values of a drift: with fewer, one or two deviating values at the ends look like a trend.
 pub const FEWEST: usize = 10;
 
 /// Stretch of a series that rises or falls slowly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlowDrift {
-    /// Place, from 0, of its first value.
+    /// Index of its first value.
     pub first: usize,
-    /// Place of its last value.
+    /// Index of its last value.
     pub last: usize,
-    /// Value of the line at the first place.
+    /// Value of the line at `first`.
     pub begin: f64,
-    /// Value of the line at the last place.
+    /// Value of the line at `last`.
     pub end: f64,
     /// P-value of "no trend".
     pub p: f64,
@@ -69,8 +69,8 @@ pub fn changes(values: &[f64], breaks: &[usize], known: &[usize], options: &Step
     Ok(Changes { steps, drifts })
 }
 
-/// Drift of a stretch, given by its first place, the steps within it, and the place after its last; `None` if there
-/// is none, or the steps describe it better.
+/// Drift of a stretch, which is given by its first index, the steps within it, and the index after its last; `None` if
+/// there is no drift, or if the steps describe the values better.
 fn drift_of(logarithms: &[f64], stretch: &[usize], options: &StepOptions) -> Option<SlowDrift> {
     let [first, steps @ .., end] = stretch else { return None };
     let line = line(&logarithms[*first..*end], options)?;
@@ -90,7 +90,7 @@ struct FittedLine {
     criterion: f64,
 }
 
-/// Line through values that have a large enough trend.
+/// Line through the values; `None` without a large enough trend.
 fn line(values: &[f64], options: &StepOptions) -> Option<FittedLine> {
     if values.len() < FEWEST {
         return None;
@@ -104,7 +104,7 @@ fn line(values: &[f64], options: &StepOptions) -> Option<FittedLine> {
     is_large.then(|| FittedLine { begin, end, p: trend.p, criterion: criterion(values.len(), squares, 2) })
 }
 
-/// Schwarz's criterion of levels that change at these places, which are between `from` and `to`.
+/// Schwarz's criterion for levels that change at these places, between `from` and `to`.
 fn of_steps(values: &[f64], (from, to): (usize, usize), places: &[usize]) -> f64 {
     let squares = parts(from, to, places).into_iter().map(|(from, to)| {
         let part = &values[from..to];

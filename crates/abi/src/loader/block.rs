@@ -4,7 +4,7 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Copies a block of which the writer knew `size` bytes: later fields are zero, and unknown ones are ignored.
+/// Copies a block of `size` bytes: missing fields are zero, and fields beyond `T` are ignored.
 ///
 /// # Safety
 /// `block` points to `size` readable bytes, and `T` may be all zeros.

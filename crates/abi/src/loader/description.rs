@@ -1,4 +1,4 @@
-//! Reads the description in the table of a shared library within bounds.
+//! Reads the description of a transport from a shared library, with bounds on lengths and counts.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use super::block::read_block;
@@ -7,11 +7,11 @@ use crate::{Description, Names, Path, Pattern, Setting, Variant, Wait};
 use std::collections::HashSet;
 use std::mem::offset_of;
 
-/// Size of the shortest description, up to the last field that every transport has.
+/// Size of the shortest valid description: up to the last field that every transport must have.
 pub(super) const SHORTEST_DESCRIPTION: usize = offset_of!(tm_description, daemon) + size_of::<tm_str>();
 const MOST_TEXT_BYTES: usize = 4096;
 const MOST_ENTRIES: usize = 256;
-/// Most bytes of the name of a daemon, which is part of a file name.
+/// Longest name of a daemon, in bytes: it becomes part of a file name.
 const MOST_DAEMON_BYTES: usize = 100;
 
 /// Reads a text, called `what` in errors.
@@ -57,7 +57,7 @@ unsafe fn read_list<R, T>(
 /// Reads and checks a description.
 ///
 /// # Errors
-/// Part that breaks the contract, with value and limit.
+/// Text that names the part that breaks the contract, with value and limit.
 ///
 /// # Safety
 /// `description` is NULL or valid, with all that it points to.
@@ -88,7 +88,7 @@ pub(super) unsafe fn read_description(description: *const tm_description) -> std
     Ok(description)
 }
 
-/// Checks names, which follow transports in commands and become parts of paths.
+/// Checks names, which users type in commands and which become parts of paths.
 fn check_names(description: &Description) -> std::result::Result<(), String> {
     let Description { system, variants, settings, daemon, .. } = description;
     let is_plain = |name: &str, mark| {
@@ -167,7 +167,7 @@ mod tests {
         tm_str { data: text.as_ptr().cast(), length: text.len() }
     }
 
-    /// Change of a description with one variant and two settings.
+    /// Function that changes a description with one variant and two settings.
     type Change<'a> = &'a dyn Fn(&mut tm_description, &mut tm_variant, &mut [tm_setting; 2]);
 
     /// Description after `change`, or the error.

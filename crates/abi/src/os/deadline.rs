@@ -1,4 +1,4 @@
-//! Deadlines of connecting.
+//! Deadlines for connecting.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use super::errno::errno;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// Deadline in `timeout_ns`; never, if the clock cannot express it.
+    /// Deadline `timeout_ns` from now; unlimited if the clock cannot express it.
     pub fn after(timeout_ns: u64) -> Self {
         Self(Instant::now().checked_add(Duration::from_nanos(timeout_ns)))
     }
 
-    /// Time left; `None` once it is over.
+    /// Time left; `None` after the deadline, an hour if unlimited.
     pub fn left(self) -> Option<Duration> {
         match self.0 {
             None => Some(Duration::from_secs(3600)),
@@ -37,7 +37,7 @@ impl Deadline {
     /// Sleeps until `fd` is ready for `events` of `poll(2)`.
     ///
     /// # Errors
-    /// After the deadline, naming `what` was awaited.
+    /// After the deadline; the text begins with `what`.
     pub fn wait(self, fd: RawFd, events: i16, what: &str) -> Result<()> {
         while let Some(left) = self.left() {
             let mut entry = libc::pollfd { fd, events, revents: 0 };

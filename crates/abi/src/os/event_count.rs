@@ -1,4 +1,4 @@
-//! Sleeping on a word that another thread or process changes.
+//! Sleeps until another thread or process changes a memory word.
 
 use super::futex::{self, AtomicU32, Ordering, fence};
 
@@ -11,10 +11,10 @@ pub enum Waited {
     Not,
 }
 
-/// Event count of one side: 1 while its owner sleeps, or is about to. `SHARED`: in memory shared by processes.
+/// Event count of one side: 1 while its owner sleeps or is about to. `SHARED` if in memory shared by processes.
 ///
-/// The owner sets it, and checks its condition again before it sleeps; the other side fulfils the condition, and then
-/// checks the event count. Both orders are sequentially consistent, so that at least one of the two sees the other.
+/// The owner sets it, and checks its condition again before it sleeps. The other side fulfils the condition, and then
+/// checks the event count. Both orders are sequentially consistent, so that at least one side sees the other's change.
 #[derive(Default)]
 #[repr(transparent)]
 pub struct EventCount<const SHARED: bool>(AtomicU32);
@@ -27,7 +27,7 @@ impl<const SHARED: bool> EventCount<SHARED> {
         fence(Ordering::SeqCst);
     }
 
-    /// Withdraws the announcement.
+    /// Cancels the announced sleep.
     #[inline]
     pub fn cancel(&self) {
         self.0.store(0, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Word to sleep on, with the kernel's calls. `tests/models` has a module of these functions that tries every order of
-//! the threads' operations.
+//! Futex calls of the kernel. `tests/models` replaces this module by one that tries every order of the threads'
+//! operations.
 
 use std::io;
 pub(super) use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -16,7 +16,7 @@ pub(super) fn wait(word: &AtomicU32, is_shared: bool, timeout_ns: u64) -> bool {
     result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
 }
 
-/// Wakes all that sleep on the word.
+/// Wakes one thread that sleeps on the word.
 pub(super) fn wake(word: &AtomicU32, is_shared: bool) {
     // SAFETY: FUTEX_WAKE only uses the address of the word as a key.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | flags(is_shared), 1) };

@@ -1,6 +1,6 @@
 use crate::{Description, Error, NodeOptions, Result, Status};
 
-/// Refuses options beyond a transport with one follower per link.
+/// Checks the options of a transport that reaches one follower per link.
 ///
 /// # Errors
 /// `Invalid` for an unknown variant, pattern or wait, `Limit` for more than one follower.
@@ -24,10 +24,10 @@ pub fn check(description: &Description, options: &NodeOptions) -> Result<()> {
     Ok(())
 }
 
-/// Refuses payloads beyond a transport's limit.
+/// Checks the largest payload against the limit of a transport.
 ///
 /// # Errors
-/// `Limit`, with both numbers.
+/// `Limit` if it is larger.
 pub fn check_payload(options: &NodeOptions, limit: u64) -> Result<()> {
     let wanted = options.max_payload_bytes;
     if wanted <= limit {

@@ -1,4 +1,4 @@
-//! Sockets by their system calls: created non-blocking, and connected before a deadline.
+//! Socket calls of the kernel: sockets are created non-blocking, and connect before a deadline.
 #![expect(unsafe_code, reason = "the C boundary")]
 
 use super::deadline::Deadline;
@@ -10,7 +10,7 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Address of a supported family.
+/// Unix or internet address of a socket.
 #[derive(Clone, Copy)]
 pub struct SocketAddress {
     storage: libc::sockaddr_storage,
@@ -89,7 +89,7 @@ impl SocketAddress {
                 Some(SocketAddrV4::new(ip, u16::from_be(at.sin_port)).into())
             }
             libc::AF_INET6 => {
-                // SAFETY: the same.
+                // SAFETY: as above.
                 let at = unsafe { &*at.cast::<libc::sockaddr_in6>() };
                 let ip = Ipv6Addr::from(at.sin6_addr.s6_addr);
                 Some(SocketAddrV6::new(ip, u16::from_be(at.sin6_port), 0, at.sin6_scope_id).into())
@@ -115,7 +115,7 @@ impl SocketAddress {
         let parsed = std::str::from_utf8(told).ok().and_then(|text| text.parse().ok());
         parsed.filter(|address: &SocketAddr| address.port() != 0).ok_or_else(|| {
             let text = told.escape_ascii();
-            Error::new(Status::Invalid, format!("a peer's address is as 127.0.0.1:4711, not '{text}'"))
+            Error::new(Status::Invalid, format!("a peer's address must look like 127.0.0.1:4711, not '{text}'"))
         })
     }
 
@@ -136,9 +136,9 @@ pub fn socket(domain: c_int, kind: c_int) -> Result<OwnedFd> {
         0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(match errno() {
             code @ (libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT) => {
-                Error::new(Status::Unavailable, os_error("making a socket of this kind", code).to_string())
+                Error::new(Status::Unavailable, os_error("creating a socket of this kind", code).to_string())
             }
-            code => os_error("making a socket", code),
+            code => os_error("creating a socket", code),
         }),
     }
 }

@@ -6,7 +6,7 @@ use crate::{Error, Result, Status};
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 
-/// Bytes before the payload; keeps it aligned to a cache line.
+/// Bytes before the payload, for the prefix; 64 keep the payload aligned to a cache line.
 const ROOM_BYTES: usize = 64;
 const PAGE_BYTES: usize = 4096;
 

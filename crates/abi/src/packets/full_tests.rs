@@ -10,7 +10,7 @@ use std::thread;
 const PACKET: usize = 64;
 const ROOM: usize = 2 * PACKET;
 const LENGTH: usize = 5 * PACKET;
-/// Ends a hang.
+/// Time limit, after which a test that hangs fails.
 const LONGEST_NS: u64 = 10_000_000_000;
 
 /// One direction: a queue of packets, or of single bytes of a stream, with room for [`ROOM`] bytes.

@@ -1,10 +1,10 @@
-/// Bytes before each packet, or before each message of a stream.
+/// Size of the prefix before each packet, or before each message of a stream, in bytes.
 pub const PREFIX_BYTES: usize = 16;
 
 pub(super) const DATA: u32 = 0;
 pub(super) const FAREWELL: u32 = 1;
 
-/// Prefix in the machine's byte order: both ends are on one host.
+/// Prefix in the machine's byte order, which must be the same at both ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Prefix {
     pub id: u32,

@@ -21,7 +21,7 @@ impl State {
     }
 }
 
-/// Only peer of a link.
+/// The only peer of a link; an error if there are more or none.
 pub(super) fn only_peer(peers: &[Vec<u8>]) -> Result<&[u8]> {
     match peers {
         [peer] => Ok(peer),

@@ -9,8 +9,8 @@ use std::ptr;
 
 /// Link over an endpoint that carries bytes without boundaries.
 ///
-/// A receive asks for the size of the last message. For messages of one size it costs one call, and never reaches into
-/// the next message. After a longer message, received bytes of the next one are kept and delivered first.
+/// A receive requests as many bytes as the last message had. If all messages have one size, each costs one call, which
+/// reads no bytes of the next message. After a longer message, surplus bytes are kept and delivered first.
 pub struct StreamLink<E: Endpoint> {
     stream: ByteStream<E>,
     packet: usize,
@@ -23,11 +23,11 @@ struct ByteStream<E: Endpoint> {
     endpoint: E,
     state: State,
     capacity: usize,
-    /// Length of the last message.
+    /// Length of the last message, in bytes.
     expected: usize,
-    /// Bytes of the next message in place, prefix included.
+    /// Number of bytes of the next message that are in place, prefix included.
     filled: usize,
-    /// Range of bytes received beyond the last message, from the place of the prefix; usually empty.
+    /// Range of the bytes received beyond the last message, counted from its prefix; usually empty.
     surplus: std::ops::Range<usize>,
     receive: Buffer,
 }
@@ -36,7 +36,7 @@ impl<E: Endpoint> StreamLink<E> {
     /// Link that sends at most `packet_bytes` bytes at a time; without a limit if `None`.
     ///
     /// # Errors
-    /// `Limit` without memory.
+    /// `Limit` if there is not enough memory.
     pub fn new(endpoint: E, packet_bytes: Option<usize>, max_payload_bytes: u64) -> Result<Self> {
         let capacity = max_payload_bytes as usize;
         let receive = Buffer::new(capacity)?;
@@ -83,7 +83,7 @@ impl<E: Endpoint> ByteStream<E> {
         Ok(sent)
     }
 
-    /// Receives while a message finds no room: a peer that is sending one itself receives only after it has found room.
+    /// Receives while a message finds no room: the peer may be sending too, and receives only after its own send.
     #[cold]
     fn receive_ahead(&mut self) -> Result<()> {
         if self.state != State::Ready {
@@ -100,7 +100,7 @@ impl<E: Endpoint> ByteStream<E> {
         Ok(())
     }
 
-    /// Bytes of the first message, prefix included; of the prefix alone until it is complete.
+    /// Size of the next message, prefix included; of the prefix alone until it is complete.
     #[inline]
     fn wanted(&mut self) -> Result<usize> {
         if self.filled < PREFIX_BYTES {

@@ -6,7 +6,7 @@ use crate::os::{Io, Port};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-/// Wire in memory: keeps packets apart, or delivers bytes in pieces of at most `piece`.
+/// Connection in memory: keeps packets apart, or delivers bytes in pieces of at most `piece`.
 #[derive(Clone, Default)]
 struct Wire(Arc<Mutex<Inner>>);
 
@@ -15,7 +15,7 @@ struct Inner {
     packets: VecDeque<Vec<u8>>,
     /// Most bytes per call of a stream; 0 for packets.
     piece: usize,
-    /// Error of every second call.
+    /// Error that every second call returns.
     hiccup: Option<i32>,
     calls: usize,
 }
@@ -85,7 +85,7 @@ impl Endpoint for Wire {
     }
 
     fn has_arrived(&self) -> bool {
-        // A sender would receive its own packets.
+        // Otherwise a sender would receive its own packets.
         false
     }
 }
@@ -137,8 +137,7 @@ fn packets_carry_every_size_in_the_fewest_sends() {
             assert_eq!(packets.len(), size.div_ceil(CHUNK).max(1));
             assert!(packets.iter().all(|packet| packet.len() <= PACKET));
         });
-        // The loan's own bytes are as they were: the prefixes have been taken out again.
-        // SAFETY: within the send buffer.
+        // The loan's bytes are unchanged: those under the prefixes were restored. SAFETY: within the send buffer.
         let after = unsafe { std::slice::from_raw_parts(sender.loan(size, None).unwrap().data, size) };
         assert_eq!(after, content(size, seed));
         assert_eq!(take(&mut receiver), Some(content(size, seed)), "{size} bytes");

@@ -158,7 +158,7 @@ fn wrong_words_are_usage_errors() {
 fn values_out_of_bounds_are_refused_before_anything_starts() {
     for (args, part) in [
         (["--payloads", "0"], "payload of 0 bytes is smaller than the header of 16 bytes"),
-        (["--payloads", "15"], "ask for 16 or more"),
+        (["--payloads", "15"], "use 16 or more"),
         (["--payloads", "2G"], "larger than 1073741824 bytes"),
         (["--payloads", "1k,1k"], "listed twice"),
         (["--payloads", "4k..1k"], "runs backwards"),

@@ -228,7 +228,7 @@ fn what_is_wrong_is_said_in_one_line_before_any_host_is_reached() {
     for (text, words, code, part) in [
         ("[[hosts]]\nname = 1\n", &["--", "ping"][..], 65, "line 2, column 8: 'hosts[0].name': found 1, expected"),
         ("[[hosts]]\nname = \"a\"\n", &["--", "ping"], 65, "a pair needs two hosts, but there is only 1"),
-        (&format!("{two}ssh = \"a\"\n"), &["--", "ping"], 65, "host 'b': 'a' is reached under another name"),
+        (&format!("{two}ssh = \"a\"\n"), &["--", "ping"], 65, "host 'b': 'a' is also the ssh destination"),
         (two, &["--", "show", "x"], 64, "'show' does not measure"),
         (two, &["--", "ping", "--payload"], 64, "after '--': unexpected argument '--payload'"),
         (two, &["--", "ping", "-h"], 64, "after '--': fleet does not show"),

@@ -37,8 +37,8 @@ fn unknown_names_are_refused_with_what_may_be_meant() {
 
 #[test]
 fn values_out_of_range_are_refused_with_the_range() {
-    wrong("ping uds --payloads 0", &["payload of 0 bytes", "16 bytes", "ask for 16 or more"]);
-    wrong("ping uds --payloads 1k,15", &["payload of 15 bytes", "header of 16 bytes", "ask for 16 or more"]);
+    wrong("ping uds --payloads 0", &["payload of 0 bytes", "16 bytes", "use 16 or more"]);
+    wrong("ping uds --payloads 1k,15", &["payload of 15 bytes", "header of 16 bytes", "use 16 or more"]);
     wrong("ping uds --payloads 2G", &["payload of 2147483648 bytes", "1073741824 bytes"]);
     wrong("ping uds --payloads 4k..1k", &["'4k..1k' runs backwards", "smaller size first"]);
     wrong("ping uds --payloads 1k,1k", &["payload of 1024 bytes is listed twice"]);
