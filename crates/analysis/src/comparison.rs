@@ -119,7 +119,7 @@ pub struct ByThreshold {
     pub could_not_run: Vec<String>,
     /// Sub-experiments, payloads and loads, or figures that only the reference has.
     pub missing: Vec<String>,
-    /// Sub-experiments, payloads and loads, or figures that only the results have.
+    /// Sub-experiments, payloads with loads, and figures that only the results have.
     pub new: Vec<String>,
 }
 

@@ -156,7 +156,7 @@ impl Meeting {
         Ok(Self { stream: met? })
     }
 
-    /// Makes the follower start a process of a system for the leader that listens at `control`.
+    /// Has the other side start a follower process for `system`, which connects to the leader at `control`.
     pub fn start(&mut self, system: &str, control: &Path) -> Result<(), MeetError> {
         self.order(&Order::System(system.to_owned()))?;
         self.order(&Order::Start(control.to_path_buf()))

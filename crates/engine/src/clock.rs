@@ -99,7 +99,7 @@ impl Clock for Timebase {
     }
 }
 
-/// Time of day in nanoseconds since an epoch that both hosts share; 0 before it.
+/// Time of day in nanoseconds since an epoch that both hosts share; 0 before the epoch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeOfDay {
     /// Epoch in nanoseconds since 1970.

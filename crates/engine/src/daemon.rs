@@ -256,7 +256,7 @@ impl Lease {
         if daemon_missing(entry, options).is_none() {
             return Ok(false);
         }
-        // If the daemon in the file is not ready, its starter gave it up or was killed.
+        // A daemon that the lease file names but that is not ready was abandoned: its starter gave up or was killed.
         if let Some(unready) = self.started_by_us().filter(ProcessIdentity::is_alive)
             && !self.stop(&unready)
         {

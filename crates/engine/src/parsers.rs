@@ -39,7 +39,7 @@ pub fn archive(bytes: &[u8], into: &Path, most_bytes: u64, most_entries: u64) ->
     unpack(bytes, into, ArchiveLimits { bytes: most_bytes, entries: most_entries })
 }
 
-/// Passes a text to every parser of kernel output and the output of system programs.
+/// Passes a text to every parser of output of the kernel or of system programs.
 pub fn system_texts(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     audit::read_by_all(&text);

@@ -131,7 +131,7 @@ pub fn remove_leftovers() -> Vec<String> {
     for folder in &removed {
         remove_own(&place.join(folder));
     }
-    // Names of the same owner were removed with its folder.
+    // In the list, a folder stands for all names of its owner.
     let others = remove_names(is_left).into_iter().filter(|name| removed.iter().all(|one| owner(one) != owner(name)));
     let others: Vec<String> = others.collect();
     removed.extend(others);

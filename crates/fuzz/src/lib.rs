@@ -18,7 +18,7 @@ use escape::escaped;
 /// A parser, or several that read the same kind of file.
 #[derive(Clone, Copy, Debug)]
 pub struct FuzzTarget {
-    /// Its name, also of its corpus.
+    /// Name of the target and of its corpus.
     pub name: &'static str,
     /// What it reads.
     pub reads: &'static str,

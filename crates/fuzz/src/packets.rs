@@ -16,7 +16,7 @@ const MOST_MESSAGES: usize = 6;
 
 type SentPackets = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// An endpoint that keeps what is sent, and receives what it was given; `None` is a signal.
+/// Endpoint that keeps sent packets and delivers prepared ones; `None` is a receive that finds nothing (EAGAIN).
 #[derive(Default)]
 struct Script {
     sent: SentPackets,

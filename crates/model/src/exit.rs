@@ -12,11 +12,11 @@ pub const USAGE: u8 = 64;
 pub const DATA: u8 = 65;
 /// An input file is missing.
 pub const NO_INPUT: u8 = 66;
-/// A service or library is missing.
+/// A library, program or service is missing or unusable.
 pub const UNAVAILABLE: u8 = 69;
 /// An internal error.
 pub const SOFTWARE: u8 = 70;
-/// A folder or file cannot be created.
+/// A folder or file cannot be created, written, renamed or removed.
 pub const CANNOT_CREATE: u8 = 73;
 /// Some sub-experiments failed; the others have results.
 pub const PARTIAL: u8 = 75;

@@ -54,7 +54,7 @@ pub struct Manifest {
     /// Resumptions of the run after a kill or an interruption, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumptions: Vec<Resumption>,
-    /// Names of sub-experiments in written files, by their current names, if they differ.
+    /// Old name of each sub-experiment that was renamed, by its current name; its files keep the old one.
     #[serde(skip)]
     #[schemars(skip)]
     pub written_names: BTreeMap<String, String>,

@@ -123,7 +123,7 @@ pub struct Defaults {
     pub payloads: &'static str,
     /// Samples per payload, if their number ends a trial.
     pub samples: u64,
-    /// Warm-up messages of a trial that ends by its bounds; other warm-ups depend on the number of samples.
+    /// Warm-up messages of a trial that ends after some messages or a time; others depend on the number of samples.
     pub warmup: u64,
 }
 

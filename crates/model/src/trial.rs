@@ -407,7 +407,7 @@ impl Trial {
         self.value(&Stream::all(), Figure::Failed).is_some()
     }
 
-    /// True if no message of the trial, or of one of its streams, arrived.
+    /// True if the trial, or any of its streams, received no message.
     pub fn is_all_lost(&self) -> bool {
         self.streams.keys().any(|stream| self.counts(stream).is_all_lost())
     }

@@ -316,7 +316,7 @@ impl VerdictDocument {
         if major(&made.verdict_version) == major(VERDICT_VERSION) {
             return Ok(made);
         }
-        Err(format!("verdict_version is {}, and this program reads {VERDICT_VERSION}", made.verdict_version))
+        Err(format!("verdict_version is {}, but this program reads {VERDICT_VERSION}", made.verdict_version))
     }
 }
 

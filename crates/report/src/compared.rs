@@ -59,7 +59,7 @@ fn unchanged(made: &ByRuns) -> String {
     }
 }
 
-/// Page with a row per sub-experiment, its worst figure and the verdict; tables of all figures first if `detailed`.
+/// Page with the worst figure of each sub-experiment and the verdict; tables of all figures first if `detailed`.
 pub fn by_threshold(made: &ByThreshold, threshold: f64, detailed: bool, strict: bool) -> Document {
     let distrusted = made.both.iter().filter_map(|one| verdicts::distrusted(&one.name, &one.distrust));
     let known = made.both.iter().flat_map(|one| verdicts::known(&one.name, &one.notes));

@@ -347,7 +347,7 @@ impl Column {
         Self { is_merged: true, ..self }
     }
 
-    /// Breaks words in text that are longer than this.
+    /// Breaks longer cells before settings and brackets, in text output.
     #[must_use]
     pub fn at_most(self, chars: usize) -> Self {
         Self { most_chars: Some(chars), ..self }
@@ -383,7 +383,7 @@ impl Table {
         Self { has_bars: true, ..self }
     }
 
-    /// Limits lines in text to this width.
+    /// Limits lines of text output to this width.
     #[must_use]
     pub fn within(self, columns: u16) -> Self {
         Self { most_columns: Some(columns), ..self }

@@ -52,7 +52,7 @@ pub fn notes_of(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Note
 
 pub const KIND: &str = "stability over time";
 
-/// One series of a figure.
+/// Series of a figure in one round, of one client.
 struct Audited<'a> {
     round: u32,
     /// Client that made the calls; 0 if there are no clients.

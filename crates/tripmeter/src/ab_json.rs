@@ -34,7 +34,7 @@ pub fn read(folder: &Path) -> Result<Option<Value>, CliError> {
 fn asked_pairs(folder: &Path) -> Result<Option<AskedPairs>, CliError> {
     let Some(json) = read(folder)? else { return Ok(None) };
     let wrong = |what: &str| {
-        let text = format!("'{}': {what}; it is damaged, or not ours", folder.join(AB).display());
+        let text = format!("'{}': {what}; it is damaged, or not written by tripmeter", folder.join(AB).display());
         CliError::new(exit::DATA, text)
     };
     let question = &json["question"];

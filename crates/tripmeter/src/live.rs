@@ -80,7 +80,7 @@ impl Live {
             return Err("standard input and standard error are not a terminal".to_owned());
         }
         if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
-            return Err("TERM names a terminal that cannot show it".to_owned());
+            return Err("TERM is not set, or names a terminal that cannot show it".to_owned());
         }
         // The call fails without job control, where no process is in the background.
         if tcgetpgrp(io::stderr()).is_ok_and(|foreground| foreground != getpgrp()) {

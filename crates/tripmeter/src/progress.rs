@@ -271,7 +271,8 @@ fn weight_of_all(sub_experiment: &SubExperiment) -> u64 {
     sub_experiment.payloads.iter().map(|payload| weight(sub_experiment, *payload)).sum()
 }
 
-/// Duration of a payload's trials, if it is limited by time or follows from a rate.
+/// Estimated duration of a payload's trials by time limits, rates or the usual duration of a call; `None` if only samples
+/// end them.
 fn load_ns(sub_experiment: &SubExperiment, payload_bytes: u64) -> Option<u64> {
     /// Typical duration of a search in trial lengths: most of its trials are short.
     const SEARCH: u64 = 5;

@@ -69,7 +69,7 @@ impl System for Uds {
     }
 }
 
-/// Most bytes per send; `None` if a stream decides.
+/// Most bytes per send; `None` for a stream with `packet=native`, which has no limit.
 fn packet_bytes(options: &NodeOptions) -> Result<Option<usize>> {
     let kind = kind_of(&options.variant);
     if kind == libc::SOCK_STREAM {

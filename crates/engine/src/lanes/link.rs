@@ -454,7 +454,7 @@ impl<L: Link> Lane for L {
                 false => run(sink(link, clock, setting, receiving, single::<K, C>), listening),
             }
         }
-        // At full speed, one compiled loop serves all clocks: it is a large function, compiled for every system.
+        // Only `Every` has a loop for each clock. The others share one: it is large, and compiled for every system.
         let clock = setting.timebase;
         match receiving.keeps {
             Keeps::Every => with_clock!(setting.timebase.source, clock => {

@@ -77,8 +77,8 @@ pub struct SeveralPublishers<'a, C, N> {
 }
 
 impl<'a, C: Clock, N: Notes> SeveralPublishers<'a, C, N> {
-    /// Ledger of publishers whose first messages have number `first`. `notes` and `shared` have one item for each; the
-    /// number of its last message comes in `shared`.
+    /// Ledger of publishers whose messages count from `first`. `notes` and `shared` have an item for each; that in
+    /// `shared` has the number of its last message.
     pub fn new(clock: C, first: u64, notes: impl IntoIterator<Item = N>, shared: &'a [Shared]) -> Self {
         let stream = |(publisher, notes)| (Arrivals::for_publisher(first, publisher), notes);
         let streams = (0..).zip(notes).map(stream).collect();

@@ -11,7 +11,7 @@ use tripmeter_model::manifest::{PathProof, Verdict};
 /// Multiple of the payload above which other programs must have used the loopback: its counters prove nothing.
 const CROWD: u64 = 4;
 
-/// Paths without own counters whose bytes may be counted by `read` and `write`.
+/// Paths without counters of their own, whose bytes may appear in those of `read` and `write`.
 const BY_READ_WRITE: &[Path] = &[Path::UnixStream, Path::UnixDatagram, Path::UnixSeqpacket, Path::Pipe, Path::Udp];
 
 /// Paths that can carry bytes which no counter of a process shows.
@@ -324,7 +324,7 @@ fn udp(observed: &Observations) -> Judgement {
     let needed = observed.least_datagrams_of(messages);
     let there = format!("{} of {} and {datagrams} of {needed} datagrams", amount(bytes), amount(expected));
     if !is_most(bytes, expected) || !is_most(datagrams, needed) {
-        return failed(format!("only {there} went over the loopback, of all programs together"));
+        return failed(format!("all programs together sent only {there} over the loopback"));
     }
     let by_read_write = observed.by_read_write().is_some_and(|flow| is_most(flow.least, observed.expected_bytes));
     let mut rivals = carriers(observed, BY_READ_WRITE);

@@ -59,7 +59,7 @@ impl Follower {
             _ => None,
         };
         if let Some(versions) = versions {
-            // The leader may have ended.
+            // It fails if the leader has ended.
             let _ = control.send(&FromFollower::Failed(versions.differ("leader", "follower")));
             return Err(Error::Failed(versions.differ("leader", "follower")));
         }

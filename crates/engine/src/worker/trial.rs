@@ -65,7 +65,7 @@ struct OpenTrial {
     /// Stream of each link, as in rows of samples.
     streams: Vec<String>,
     has_rows: bool,
-    /// Lengths of the files before its first row.
+    /// Lengths of the results files before its first row, to which they are cut if writing fails.
     lengths: Option<Lengths>,
 }
 

@@ -29,7 +29,7 @@ struct NumberMask {
     length: usize,
     /// Offset of those eight bytes in the row.
     at: usize,
-    /// Bytes of the number.
+    /// Mask that selects the bytes of the number.
     mask: u64,
     /// Expected characters: `0` for each digit, and the point.
     form: u64,

@@ -7,8 +7,8 @@ use crate::verdicts::{JudgedRow, NOT_CHECKED, NOT_MEASURED, distrusted, lacking,
 use tripmeter_eprosima::check::CheckRow;
 use tripmeter_eprosima::verdict::{ExperimentCheck, SubExperimentCheck};
 
-/// Page with a row for each sub-experiment with its worst check, sub-experiments that were not checked, and the
-/// verdict. If `detailed`, all checks come first.
+/// Page with the worst check of each sub-experiment, those that were not checked, and the verdict. If `detailed`, all
+/// checks come first.
 pub fn checks(check: &ExperimentCheck, detailed: bool) -> Document {
     let distrusted = check.checked.iter().filter_map(|one| distrusted(&one.name, &one.distrust));
     page(

@@ -4,7 +4,7 @@ use tripmeter_model::printable;
 
 /// Maximum number of characters of a text; longer ones are cut to three lines, and shown whole on hover.
 const LONG: usize = 100;
-/// Scripts that run from right to left begin with Hebrew.
+/// First code point of scripts that run from right to left: the block of Hebrew.
 const FIRST_FROM_RIGHT: char = '\u{590}';
 /// Maximum number of characters of a text that is shown on hover.
 pub(super) const LONGEST_TITLE: usize = 500;

@@ -44,7 +44,7 @@ pub struct Map {
     /// True if the answer already says it, with the names of both sides.
     is_answered: bool,
     method: String,
-    /// Legend of the cells, and figures that are not on the map.
+    /// Legend of the cells, and sub-experiments that are not on the map.
     notes: Vec<String>,
     figures: Vec<MapFigure>,
     /// Figures that one of two results lacks.

@@ -11,7 +11,7 @@ pub struct Scale {
     low: f64,
     high: f64,
     log: bool,
-    /// Values with a label, rising.
+    /// Labelled values, ascending.
     pub ticks: Vec<(f64, String)>,
     /// Values with a thin grid line only.
     pub minor: Vec<f64>,

@@ -76,7 +76,7 @@ pub struct InstallArgs {
     /// Install Python packages only
     #[arg(long)]
     pub python: bool,
-    /// The project's sources [default: those that this program was built in]
+    /// The project's sources [default: those that this program was built from]
     #[arg(long, value_name = "DIR")]
     pub source: Option<PathBuf>,
     /// Print no progress to standard error

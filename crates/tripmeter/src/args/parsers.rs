@@ -12,7 +12,7 @@ pub fn text_path() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// Parser of words that `T` can parse.
+/// Parser of a `T` from one of these words.
 pub fn words<T: FromStr + Clone + Send + Sync + 'static>(
     words: &'static [&'static str],
 ) -> impl TypedValueParser<Value = T> {

@@ -153,7 +153,7 @@ fn measure(
     };
     let outcome = tripmeter_engine::run_while(plan, &registry_of, options, &mut watch, &mut rounds_wanted);
     progress.end();
-    Ok((outcome?, folder.into_inner().expect("a run that ended has told its results folder")))
+    Ok((outcome?, folder.into_inner().expect("a finished run has reported its results folder")))
 }
 
 fn registry(args: &AbArgs, side: usize, program: &Path) -> Result<Registry, CliError> {

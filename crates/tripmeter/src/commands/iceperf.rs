@@ -12,7 +12,7 @@ use tripmeter_engine::Followers;
 use tripmeter_model::exit;
 
 const RENDEZVOUS: &str = "iceperf";
-/// Seconds that either waits for the other.
+/// Seconds that leader and follower wait for each other.
 const PATIENCE: u32 = 600;
 
 pub fn iceperf(args: &IceperfArgs) -> Result<u8, CliError> {
