@@ -260,7 +260,7 @@ fn what_is_wrong_is_told_in_one_line() {
         (vec!["push", &pings, &other], 73, "is not an archive, and not empty"),
         (vec!["push", &pings, "/proc/x"], 73, "'/proc/x' cannot be made"),
         (vec!["push", "/nowhere", &dest], 66, "'/nowhere'"),
-        (vec!["push", &pings, &dest, "--machine", "../x"], 64, "no name of a machine"),
+        (vec!["push", &pings, &dest, "--machine", "../x"], 64, "is not a machine name"),
         (vec!["limits", &dest, "--percentile", "101"], 64, "101"),
         (vec!["history", &dest, "--machine", "other"], 64, "there is no machine 'other'"),
     ] {

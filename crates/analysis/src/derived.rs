@@ -269,6 +269,14 @@ mod tests {
         assert_eq!(cost(&table, row, Process::Leader, Figure::SwitchesRate), [3e7]);
     }
 
+    #[test]
+    fn every_derived_figure_is_a_share_of_losses_or_a_cost() {
+        let is_here = |figure: &Figure| {
+            [Figure::LossShare, Figure::DeliveredShare].contains(figure) || COSTS.iter().any(|cost| cost.0 == *figure)
+        };
+        assert!(Figure::ALL.iter().all(|figure| figure.is_derived() == is_here(figure)));
+    }
+
     /// Table of one row with the medians of two rounds, and probes before them.
     fn of_medians(medians: [f64; 2], within: Interval, probes: [f64; 2]) -> MetricTable {
         let mut builder = Builder::new(Vec::new());

@@ -14,7 +14,7 @@ const PAYLOADS: std::ops::Range<u64> = 16..316;
 /// Kills the follower of one run and the leader of another.
 pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_>) -> Result<(), SuiteError> {
     let name = variant.name();
-    let measured = variant.declared.patterns.iter().find(|pattern| facts(**pattern).crosses_hosts);
+    let measured = variant.declared.patterns.iter().find(|pattern| !facts(**pattern).is_log());
     let Some((pattern, wait)) = measured.zip(variant.declared.waits.first()) else {
         (suite.say)(&format!("conformance: {name}: nobody is killed: it has no messages to another process"));
         return Ok(());

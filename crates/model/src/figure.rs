@@ -110,7 +110,7 @@ macro_rules! figures {
 
 figures! {
     RttHalf = "rtt_half_ns", Ns, Lower, Median, "half of a round trip, which published tables call latency";
-    OneWay = "one_way_ns", Ns, Lower, Median, "from send to arrival at the follower, by one clock or the compared clocks of two hosts";
+    OneWay = "one_way_ns", Ns, Lower, Median, "from send to arrival at the follower, by one clock or two compared clocks";
     Response = "response_ns", Ns, Lower, Median, "from the due time of a message to its arrival";
     Service = "service_ns", Ns, Lower, Median, "from the send time of a message to its arrival";
     ResponseRtt = "response_rtt_ns", Ns, Lower, Median, "from the due time of a request to its answer";
@@ -172,6 +172,7 @@ figures! {
     LoadCpu = "load_cpu_share", Share, Neither, Median, "CPU time of our load beside the measurement, as a share of one CPU";
     LoadMemory = "load_memory_bytes_per_s", BytesPerS, Neither, Median, "bytes that our load copied in memory, per second";
     LoadNetwork = "load_network_bytes_per_s", BytesPerS, Neither, Median, "bytes that our load received over loopback, per second";
+    // From here on, figures are derived.
     LossShare = "loss_share", Share, Lower, Median, "share of messages or calls that did not arrive in time and intact";
     DeliveredShare = "delivered_share", Share, Higher, Median, "1 minus loss_share";
     CpuShare = "cpu_share", Share, Lower, Median, "CPU time of a process, as a share of one CPU";

@@ -65,7 +65,7 @@ impl HostsFile {
             let is_file = [FILE, REPORT].contains(&name.as_str());
             if !is_name(name) || name.contains(BETWEEN) || is_file {
                 let rule = "1 to 100 letters, digits and '_.=-', without '--' and without '.' or '-' in front";
-                return Err(format!("host '{name}': the name is also a folder name: use {rule}"));
+                return Err(format!("host '{name}': a folder has this name: use {rule}"));
             }
             if !names.insert(name) {
                 return Err(format!("host '{name}' occurs twice; give each host its own name"));
@@ -204,9 +204,9 @@ mod tests {
         for (text, part) in [
             ("name = \"a\"\naddress = \"x\"", "there is no key 'address'; known are 'name', 'ssh', 'to', 'interface'"),
             ("ssh = \"a\"", "the key 'name' is missing"),
-            ("name = \"../a\"", "host '../a': the name names a folder"),
+            ("name = \"../a\"", "host '../a': a folder has this name: use 1 to 100 letters"),
             ("name = \"a--b\"", "without '--'"),
-            ("name = \"report.html\"", "names a folder"),
+            ("name = \"report.html\"", "a folder has this name"),
             ("name = \"a\"\n[[hosts]]\nname = \"a\"", "host 'a' occurs twice"),
             ("name = \"a\"\nssh = \"\"", "host 'a': 'ssh' is empty"),
         ] {

@@ -145,6 +145,6 @@ mod tests {
         {
             assert!(text.parse::<Raw>().is_err_and(|error| error.contains(why)), "{text}");
         }
-        assert!(serde_json::from_str::<Raw>("[]").is_err_and(|error| error.to_string().contains("write none")));
+        assert!(serde_json::from_str::<Raw>("[]").is_err_and(|error| error.to_string().contains("use 'none'")));
     }
 }

@@ -322,6 +322,11 @@ impl PatternFacts {
         self.pattern.as_str()
     }
 
+    /// True if its messages are lines of a logger, which no other process answers or receives.
+    pub fn is_log(&self) -> bool {
+        self.allowed.iter().all(|allowed| allowed.reply == Reply::Lines)
+    }
+
     /// Allowed workload that matches this one, whatever its loads; `None` if the pattern does not allow it.
     pub fn allowed_as(&self, workload: &Workload) -> Option<&'static AllowedWorkload> {
         self.allowed.iter().find(|allowed| allowed.fits(workload))

@@ -9,7 +9,7 @@ use tripmeter_model::plan::SubExperiment;
 
 const QUEUES: &str = "queues";
 
-/// Kind of queue that Linux makes smaller when a limit is reached.
+/// Kind of queue that is smaller where a limit of Linux is reached.
 struct Limited {
     kind: QueueKind,
     name: &'static str,
@@ -17,6 +17,8 @@ struct Limited {
     usual: u64,
     unit: &'static str,
     limits: &'static str,
+    /// Setting of its capacity.
+    setting: &'static str,
 }
 
 /// # Source
@@ -28,6 +30,7 @@ const LIMITED: [Limited; 2] = [
         usual: 65_536,
         unit: "bytes",
         limits: "sysctl fs.pipe-user-pages-soft or fs.pipe-max-size",
+        setting: "buffer",
     },
     Limited {
         kind: QueueKind::QueueMessages,
@@ -35,6 +38,7 @@ const LIMITED: [Limited; 2] = [
         usual: 10,
         unit: "messages",
         limits: "RLIMIT_MSGQUEUE (ulimit -q) or sysctl fs.mqueue.msg_max",
+        setting: "depth",
     },
 ];
 
@@ -67,11 +71,11 @@ fn small(planned: &SubExperiment, queues: &[KernelQueues]) -> Option<String> {
 impl Limited {
     /// Checks the queues of the leader, which has both ends open.
     fn small(&self, planned: &SubExperiment, queues: &[KernelQueues]) -> Option<String> {
-        let Self { kind, name, usual, unit, limits } = self;
+        let Self { kind, name, usual, unit, limits, setting } = self;
         let of_kind = || queues.iter().filter(|one| (one.side, one.kind) == (QueueSide::Leader, *kind));
         let (least, most) = (of_kind().map(|one| one.capacity).min()?, of_kind().map(|one| one.capacity).max()?);
-        // Settings may request less than usual.
-        let expected = if planned.transport.given.is_empty() { most.max(*usual) } else { most };
+        // The setting may request less than usual.
+        let expected = if planned.transport.given.contains_key(*setting) { most } else { most.max(*usual) };
         let (all, short) = of_kind().fold((0, 0), |(all, short), one| {
             (all + one.count, short + if one.capacity < expected { one.count } else { 0 })
         });
@@ -104,12 +108,12 @@ mod tests {
 
     #[test]
     fn less_room_than_expected_has_a_note() {
-        let noted = |queues: &[(QueueSide, QueueKind, u64, u32)], publishers: u32, given: bool| {
+        let noted = |queues: &[(QueueSide, QueueKind, u64, u32)], publishers: u32, given: Option<&str>| {
             let mut manifest = manifest();
             let planned = add(&mut manifest, "one", "pipe/fifo", &[1024]);
             planned.workload.topology.publishers = publishers;
-            if given {
-                planned.transport.given.insert("buffer".to_owned(), "4096".to_owned());
+            if let Some(setting) = given {
+                planned.transport.given.insert(setting.to_owned(), "4096".to_owned());
             }
             result(&mut manifest, "one", 1, &[(1024, 1000.0)]).queues = queues
                 .iter()
@@ -124,20 +128,22 @@ mod tests {
             notes
         };
         let pipes = |capacity, count| (QueueSide::Leader, QueueKind::PipeBytes, capacity, count);
-        assert_eq!(noted(&[pipes(65_536, 4)], 1, false), [""; 0]);
-        assert_eq!(noted(&[pipes(4096, 4)], 1, true), [""; 0]);
-        let some = noted(&[pipes(65_536, 4), pipes(8192, 2)], 1, false);
+        assert_eq!(noted(&[pipes(65_536, 4)], 1, None), [""; 0]);
+        assert_eq!(noted(&[pipes(4096, 4)], 1, Some("buffer")), [""; 0]);
+        let some = noted(&[pipes(65_536, 4), pipes(8192, 2)], 1, None);
         assert!(some[0].contains("2 of 6 pipes hold less than 65536 bytes (the smallest 8192)"), "{some:?}");
         assert!(some[0].contains("fs.pipe-user-pages-soft"), "{some:?}");
-        assert!(noted(&[pipes(8192, 2)], 1, false)[0].contains("2 of 2 pipes"));
-        assert!(noted(&[pipes(131_072, 1), pipes(65_536, 1)], 1, true)[0].contains("1 of 2 pipes"));
+        assert!(noted(&[pipes(8192, 2)], 1, None)[0].contains("2 of 2 pipes"));
+        assert!(noted(&[pipes(131_072, 1), pipes(65_536, 1)], 1, Some("buffer"))[0].contains("1 of 2 pipes"));
         let messages = |capacity, count| (QueueSide::Leader, QueueKind::QueueMessages, capacity, count);
-        assert_eq!(noted(&[messages(10, 2)], 1, false), [""; 0]);
-        let few = noted(&[messages(4, 24)], 1, false);
+        assert_eq!(noted(&[messages(10, 2)], 1, None), [""; 0]);
+        let few = noted(&[messages(4, 24)], 1, None);
         assert!(few[0].contains("24 of 24 queues hold less than 10 messages (the smallest 4)"), "{few:?}");
         assert!(few[0].contains("RLIMIT_MSGQUEUE (ulimit -q) or sysctl fs.mqueue.msg_max"), "{few:?}");
+        assert!(noted(&[messages(4, 2)], 1, Some("packet"))[0].contains("hold less than 10"));
+        assert_eq!(noted(&[messages(4, 2)], 1, Some("depth")), [""; 0]);
         let datagrams = [(QueueSide::Follower, QueueKind::SharedDatagrams, 11, 1)];
-        assert_eq!(noted(&datagrams, 1, false), [""; 0]);
-        assert!(noted(&datagrams, 3, false)[0].contains("3 publishers share 11 places"));
+        assert_eq!(noted(&datagrams, 1, None), [""; 0]);
+        assert!(noted(&datagrams, 3, None)[0].contains("3 publishers share 11 places"));
     }
 }

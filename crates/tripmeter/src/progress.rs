@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use tripmeter_engine::Event;
 use tripmeter_model::manifest::{PayloadResult, RunStatus};
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::pattern::WarmUpPlan;
 use tripmeter_model::payload::{finished_text, size_text};
 use tripmeter_model::plan::{Plan, SubExperiment};
 
@@ -281,7 +280,7 @@ fn load_ns(sub_experiment: &SubExperiment, payload_bytes: u64) -> Option<u64> {
     if let Some(recorded) = workload.recorded {
         return Some(recorded.duration_ns.min(most_ns));
     }
-    if sub_experiment.allowed()?.warm_up == WarmUpPlan::AtLoad {
+    if workload.is_timed() {
         let each = (sub_experiment.samples_of(payload_bytes) + sub_experiment.warmup) as f64;
         // The duration of a closed loop is unknown; clients roughly take turns.
         let closed = 1e-4 * f64::from(workload.links());

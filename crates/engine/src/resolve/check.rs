@@ -219,7 +219,7 @@ pub(super) fn followers(facts: &PatternFacts, workload: &Workload, raw: Raw) -> 
         1 => Ok(()),
         followers if followers == 0 || followers > most => Err(Problem::Followers { followers, most }),
         _ if workload.is_log() => Err(Problem::NotInLog("followers")),
-        followers if !facts.has_axis(Axis::Followers) => Err(Problem::FollowersOfCalls(followers)),
+        followers if !facts.has_axis(Axis::Followers) => Err(Problem::OneFollower { pattern: facts.word(), followers }),
         followers if workload.is_call() => Err(Problem::FollowersAtRate(followers)),
         followers if workload.publishers() > 1 => {
             Err(Problem::FollowersAndPublishers { followers, publishers: workload.publishers() })

@@ -93,9 +93,10 @@ pub enum Problem {
     )]
     FollowersAndPublishers { followers: u32, publishers: u32 },
     #[error(
-        "pattern 'call' has one follower, but {0} were requested; leave --followers out, or measure another pattern"
+        "pattern '{pattern}' has one follower, but {followers} were requested; leave --followers out, or measure another \
+         pattern"
     )]
-    FollowersOfCalls(u32),
+    OneFollower { pattern: &'static str, followers: u32 },
     #[error(
         "with {0} followers, the arrivals of all samples must be kept in memory; leave out `--raw none`, or use \
          --followers 1"

@@ -102,7 +102,7 @@ impl Planner<'_> {
     }
 }
 
-/// True if they differ in nothing but name and title.
+/// True if they differ in nothing but name and title. The floor is added later.
 fn is_same(a: &SubExperiment, b: &SubExperiment) -> bool {
     *a == SubExperiment { name: a.name.clone(), title: a.title.clone(), ..b.clone() }
 }

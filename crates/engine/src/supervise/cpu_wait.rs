@@ -1,5 +1,6 @@
 //! Distinguishes a silent worker that gets no CPU from one that hangs.
 
+use crate::os;
 use procfs::process::Process;
 use std::collections::BTreeMap;
 
@@ -9,43 +10,41 @@ const FEWEST_LOOKS: u32 = 3;
 /// Checks of a worker since its last report.
 #[derive(Debug, Default)]
 pub(super) struct CpuWait {
-    /// Threads at the last check, by thread ID.
-    threads: BTreeMap<i32, Thread>,
+    last: Option<Check>,
     looks: u32,
-    /// Checks at which a thread was ready to run, but had not run since the check before.
+    /// Checks at which a thread waited for a CPU.
     waited: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Thread {
-    is_ready: bool,
-    cpu_time_ns: u64,
+#[derive(Debug)]
+struct Check {
+    /// CPU time of all threads, in nanoseconds.
+    used_ns: u64,
+    /// CPU time of each thread that is ready to run, where the kernel tells it. It may lag by a tick.
+    ready_ns: BTreeMap<i32, Option<u64>>,
 }
 
 impl CpuWait {
     /// Checks process `pid`, if it exists. A worker may be silent because one of its threads gets no CPU.
     pub fn look(&mut self, pid: u32) {
         let Some(tasks) = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()?.tasks().ok()) else { return };
-        let threads = tasks.flatten().filter_map(|task| {
-            // CPU time in `stat` is in ticks, which miss a thread that runs between them.
-            let cpu_time_ns = task.schedstat().ok()?.sum_exec_runtime;
-            Some((task.tid, Thread { is_ready: task.stat().ok()?.state == 'R', cpu_time_ns }))
-        });
-        self.note(threads.collect());
+        let ready = tasks.flatten().filter(|task| task.stat().is_ok_and(|thread| thread.state == 'R'));
+        let ready_ns =
+            ready.map(|task| (task.tid, task.schedstat().ok().map(|times| times.sum_exec_runtime))).collect();
+        if let Some(used_ns) = os::process_cpu_ns(pid) {
+            self.note(Check { used_ns, ready_ns });
+        }
     }
 
-    fn note(&mut self, threads: BTreeMap<i32, Thread>) {
-        if threads.is_empty() {
-            return;
-        }
-        if !self.threads.is_empty() {
+    fn note(&mut self, now: Check) {
+        if let Some(before) = &self.last {
             self.looks += 1;
-            let has_not_run = |(id, now): (&i32, &Thread)| {
-                now.is_ready && self.threads.get(id).is_some_and(|before| before.cpu_time_ns == now.cpu_time_ns)
-            };
-            self.waited += u32::from(threads.iter().any(has_not_run));
+            let has_waited = |(id, ns): (&i32, &Option<u64>)| ns.is_some() && before.ready_ns.get(id) == Some(ns);
+            let have_all_waited = !now.ready_ns.is_empty() && before.used_ns == now.used_ns;
+            let has_one_waited = now.ready_ns.len() > 1 && now.ready_ns.iter().any(has_waited);
+            self.waited += u32::from(have_all_waited || has_one_waited);
         }
-        self.threads = threads;
+        self.last = Some(now);
     }
 
     /// True if a thread waited for a CPU at more than half of the checks.
@@ -63,8 +62,9 @@ mod tests {
         let of_threads = |looks: &[&[(u64, bool)]]| {
             let mut wait = CpuWait::default();
             for threads in looks {
-                let thread = |&(cpu_time_ns, is_ready): &(u64, bool)| Thread { is_ready, cpu_time_ns };
-                wait.note((7..).zip(threads.iter().map(thread)).collect());
+                let used_ns = threads.iter().map(|thread| thread.0).sum();
+                let ready = (7..).zip(*threads).filter(|(_, thread)| thread.1);
+                wait.note(Check { used_ns, ready_ns: ready.map(|(id, thread)| (id, Some(thread.0))).collect() });
             }
             wait.is_starved()
         };
@@ -105,6 +105,6 @@ mod tests {
         child.wait().unwrap();
         let mut wait = CpuWait::default();
         wait.look(child.id());
-        assert!(wait.looks == 0 && wait.threads.is_empty());
+        assert!(wait.looks == 0 && wait.last.is_none());
     }
 }

@@ -5,6 +5,7 @@ use crate::document::{Block, Cell, Column, Digits, Table};
 use crate::number::counted;
 use crate::tables::topics::total_rate;
 use tripmeter_analysis::Row;
+use tripmeter_analysis::derived::loss;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pattern::{PatternFacts, ShownLatency};
@@ -89,8 +90,8 @@ impl TopicRows<'_> {
         let get = |figure, statistic| page.metrics.get(row, topic, figure, statistic);
         let is_missed = page.metrics.trials(row).iter().any(|(_, trial)| trial.missed.contains(topic));
         let is_bounded = page.metrics.is_bounded(row, topic, self.figure, Statistic::P99);
-        let has = |figure| get(figure, Statistic::Value).is_some_and(|rounds| rounds.folded() > 0.0);
-        let star = if self.is_cut_short || has(Figure::Lost) || has(Figure::Damaged) { "*" } else { "" };
+        let has_losses = loss(page.metrics, row, topic).iter().any(|lost| lost.events > 0);
+        let star = if self.is_cut_short || has_losses { "*" } else { "" };
         let unfit = is_missed || self.is_disqualified;
         vec![
             Cell::text(self.label),
@@ -152,13 +153,16 @@ mod tests {
     #[test]
     fn topics_of_fewer_messages_than_planned_are_marked_too() {
         let mut manifest = played();
-        let lost = Counts { sent: 1000, received: 999, lost: 1, ..Counts::default() };
-        trial_of(&mut manifest, 0).put_counts(&Stream::topic("/imu"), &lost, false);
         let has = |manifest: &Manifest, lines: &[&str]| {
             let text = text(manifest);
             lines.iter().for_each(|line| assert!(squeezed(&text).iter().any(|found| found == line), "{line}\n{text}"));
         };
-        has(&manifest, &["/imu *60.0 120 400", "/switch 60.0 120 400"]);
+        let lost = Counts { sent: 1000, received: 999, lost: 1, ..Counts::default() };
+        let late = Counts { late: 1, lost: 0, ..lost };
+        for (counts, are_calls) in [(lost, false), (late, false), (lost, true)] {
+            trial_of(&mut manifest, 0).put_counts(&Stream::topic("/imu"), &counts, are_calls);
+            has(&manifest, &["/imu *60.0 120 400", "/switch 60.0 120 400"]);
+        }
         let cell = &mut manifest.sub_experiments[0].cells[0];
         (cell.samples_planned, cell.cut_short) = (2 * cell.samples, Some("time cap of 1 s".into()));
         has(&manifest, &["uds/stream (all) *60.0 120 800", "/imu *60.0 120 400", "/switch *60.0 120 400"]);

@@ -136,7 +136,7 @@ fn costs(cpu_help: &'static str) -> [(Column, Figure); 7] {
         (percent("cpu_share", "CPU", cpu_help), Figure::CpuShare),
         (percent("kernel_share", "kernel", KERNEL_HELP), Figure::KernelShare),
         (
-            Column::numbers("cpu_per_message", "CPU/msg", "µs", Digits::Significant(3), per_message_help),
+            Column::numbers("cpu_per_message_ns", "CPU/msg", "µs", Digits::Significant(3), per_message_help),
             Figure::CpuPerMessage,
         ),
         (Column::numbers("switches_hz", "switches", "/s", Digits::Rate, switches_help), Figure::SwitchesRate),
