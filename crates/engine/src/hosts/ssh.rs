@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 const REMOTE_COMMAND: &str = "remote";
 /// Environment variable that replaces the command `ssh`, for example by `ssh -F FILE`.
 const SSH_VARIABLE: &str = "TRIPMETER_SSH";
-/// Longest wait for the greeting, which a jump host and a slow shell may delay.
-const HELLO_TIME: Duration = Duration::from_secs(30);
+/// Longest wait for the greeting, which a jump host, a slow shell and busy CPUs may delay.
+const HELLO_TIME: Duration = Duration::from_secs(60);
 const MOST_HELLO_BYTES: usize = 1 << 20;
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 

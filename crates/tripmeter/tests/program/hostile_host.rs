@@ -105,7 +105,7 @@ impl Lie {
 
     /// True if the error is reported. A long line may also exceed the time that its host is waited for.
     fn is_said(&self, said: &str) -> bool {
-        let late = ["no greeting from `tripmeter` within 30 s", "host 'a': it has sent nothing for 15 s"];
+        let late = ["no greeting from `tripmeter` within 60 s", "host 'a': it has sent nothing for 15 s"];
         said.contains(self.says) || self.name.ends_with("-line") && late.iter().any(|late| said.contains(late))
     }
 
