@@ -10,14 +10,14 @@ const FEWEST_LOOKS: u32 = 3;
 /// Checks of a worker since its last report.
 #[derive(Debug, Default)]
 pub(super) struct CpuWait {
-    last: Option<Check>,
+    last: Option<CpuReading>,
     looks: u32,
     /// Checks at which a thread waited for a CPU.
     waited: u32,
 }
 
 #[derive(Debug)]
-struct Check {
+struct CpuReading {
     /// CPU time of all threads, in nanoseconds.
     used_ns: u64,
     /// CPU time of each thread that is ready to run, where the kernel tells it. It may lag by a tick.
@@ -32,11 +32,11 @@ impl CpuWait {
         let ready_ns =
             ready.map(|task| (task.tid, task.schedstat().ok().map(|times| times.sum_exec_runtime))).collect();
         if let Some(used_ns) = os::process_cpu_ns(pid) {
-            self.note(Check { used_ns, ready_ns });
+            self.note(CpuReading { used_ns, ready_ns });
         }
     }
 
-    fn note(&mut self, now: Check) {
+    fn note(&mut self, now: CpuReading) {
         if let Some(before) = &self.last {
             self.looks += 1;
             let has_waited = |(id, ns): (&i32, &Option<u64>)| ns.is_some() && before.ready_ns.get(id) == Some(ns);
@@ -64,7 +64,7 @@ mod tests {
             for threads in looks {
                 let used_ns = threads.iter().map(|thread| thread.0).sum();
                 let ready = (7..).zip(*threads).filter(|(_, thread)| thread.1);
-                wait.note(Check { used_ns, ready_ns: ready.map(|(id, thread)| (id, Some(thread.0))).collect() });
+                wait.note(CpuReading { used_ns, ready_ns: ready.map(|(id, thread)| (id, Some(thread.0))).collect() });
             }
             wait.is_starved()
         };
