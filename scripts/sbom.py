@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Prints a bill of materials, CycloneDX 1.6 as JSON, of the workspaces whose manifests are named on standard input.
 
-Components are the crates of each Cargo.lock, with licences where `cargo metadata` has them at hand; the middleware of each
-transport.toml (Debian packages with the version that is installed here, Python packages as pinned); and the libraries in
-crates/report/assets. The same sources and packages make the same bytes.
+Components are the crates in each Cargo.lock, with the licences that `cargo metadata` finds on this machine; the middleware in
+each transport.toml (Debian packages in the installed version, Python packages in the pinned one); and the libraries in
+crates/report/assets. Equal sources and packages make equal bytes.
 """
 
 import json
@@ -18,14 +18,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def licences(manifest):
-    """Licence by name and version, of the crates that are on this machine."""
+    """Licences of the crates that are on this machine, by name and version."""
     command = ["cargo", "metadata", "--locked", "--all-features", "--format-version", "1", "--manifest-path", manifest]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return {(one["name"], one["version"]): one["license"] for one in json.loads(made.stdout)["packages"]}
 
 
 def crates(manifest):
-    """A component for each crate, and who depends on what."""
+    """A component for each crate, with its dependencies."""
     known = licences(manifest)
     packages = tomllib.loads((ROOT / manifest).with_name("Cargo.lock").read_text())["package"]
     versions = {}
@@ -40,7 +40,7 @@ def crates(manifest):
         name, version = package["name"], package["version"]
         component = library(purl("cargo", name, version), name, version)
         if licence := known.get((name, version)):
-            # As crates wrote it once.
+            # Old spelling of several licences in a crate.
             component["licenses"] = [{"expression": licence.replace("/", " OR ")}]
         if checksum := package.get("checksum"):
             component["hashes"] = [{"alg": "SHA-256", "content": checksum}]
@@ -61,7 +61,7 @@ def library(reference, name, version, **properties):
 
 
 def installed(packages):
-    """Versions of the Debian packages that are here."""
+    """Versions of the Debian packages that are installed here."""
     command = ["dpkg-query", "-W", "-f", "${Package} ${Version}\\n", *packages]
     try:
         # Some may be missing.
@@ -72,7 +72,7 @@ def installed(packages):
 
 
 def middleware():
-    """What the plugins use that is no crate."""
+    """Components of the plugins that are not crates."""
     for file in sorted(ROOT.glob("transports/*/transport.toml")):
         sidecar = tomllib.loads(file.read_text())
         system = sidecar["system"]
@@ -85,7 +85,7 @@ def middleware():
             yield library(purl("pypi", name, version), name, version, transport=system)
     locked = json.loads((ROOT / "tools/echarts/package-lock.json").read_text())["packages"]
     for path, package in sorted(locked.items()):
-        # Tools that make the file are no part of it.
+        # Tools that make the file do not belong to it.
         if path and not package.get("dev"):
             name = path.removeprefix("node_modules/")
             yield library(purl("npm", name, package["version"]), name, package["version"], part="report")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Writes the sources of the documentation site into target/site-source: scripts/site.py [--require-all].
 
-docs/SUMMARY.md names the pages; each is a document of this repository, with its links turned to where they lead in the site.
-Documents of docs/ that it does not name come where it says `others`.
-A page for each transport is made of its transport.toml, of `tripmeter list --json`, of docs/results and of its section in
-docs/transports.md. The gallery is made by `tripmeter report`, and left out where the program has no such command.
+docs/SUMMARY.md names the pages; each is a document of this repository, with its links changed to their targets in the site.
+Documents in docs/ that SUMMARY.md does not name come in the place of `others`. The page of each transport is made from its
+transport.toml, `tripmeter list --json`, docs/results and its section in docs/transports.md. `tripmeter report` makes the
+gallery, which is left out if the program has no such command.
 
-A plugin that is not here cannot be described: its page says so, and with --require-all that is an error.
+A missing plugin cannot be described: its page says so, and with --require-all that is an error.
 TRIPMETER names the program (default target/release/tripmeter).
 """
 
@@ -34,7 +34,7 @@ FENCE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
 class Site:
-    """Where the documents of the repository are in the site."""
+    """Places of the repository's documents in the site."""
 
     def __init__(self, summary: str, systems: list[Transport]):
         self.systems = systems
@@ -42,7 +42,7 @@ class Site:
         self.files = {}
 
     def link(self, target: str, document: str, page: str) -> str:
-        """What a link of a document becomes on a page. A file that is no page is copied into the site."""
+        """Link of a document as it is on the page. A file that is not a page is copied into the site."""
         if re.match(r"[a-z]+:|#", target):
             return target
         path, _, anchor = target.partition("#")
@@ -61,7 +61,7 @@ class Site:
         return relative(self.files[path], page)
 
     def turned(self, text: str, document: str, page: str) -> str:
-        """A document's text with the links that it has on a page. Blocks of code stay as they are."""
+        """Text of a document with its links as on the page. Code blocks stay unchanged."""
         parts = FENCE.split(text)
         parts[::2] = [LINK.sub(lambda match: self.link(match[0], document, page), part) for part in parts[::2]]
         return "".join(parts)
@@ -86,7 +86,7 @@ def write(page: str, text: str) -> None:
 
 
 def program(*arguments: str) -> str:
-    """What `tripmeter ARGUMENTS` prints."""
+    """Output of `tripmeter ARGUMENTS`."""
     made = subprocess.run([TRIPMETER, *arguments], capture_output=True, text=True, check=False, cwd=ROOT)
     if made.returncode != 0:
         sys.exit(f"site: `tripmeter {' '.join(arguments)}` failed ({made.returncode}): {made.stderr.strip()}")
@@ -94,7 +94,7 @@ def program(*arguments: str) -> str:
 
 
 def script(*command: str) -> str:
-    """What a Python script of the repository prints."""
+    """Output of a Python script of the repository."""
     return subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT).stdout
 
 
@@ -141,7 +141,7 @@ def results() -> list[dict]:
 
 
 def sections(text: str) -> list[tuple[str, str]]:
-    """Headings of the second level with the text below them; before the first the heading is empty."""
+    """Headings of the second level with the text below them; the text before the first has an empty heading."""
     parts = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
     return [("", parts[0]), *zip(parts[1::2], parts[2::2], strict=True)]
 
@@ -151,7 +151,7 @@ def title_of(document: str) -> str:
 
 
 def write_transports(site: Site, folders: list[dict]) -> None:
-    """A page for each system, which takes its section from docs/transports.md, and a page of what remains there."""
+    """A page for each system with its section of docs/transports.md, and a page with the other sections."""
     parts = sections((ROOT / DRIVEN).read_text())
     own = {one.heading: one for one in site.systems if one.heading}
     common = [(heading, text) for heading, text in parts if heading not in own]
@@ -173,13 +173,13 @@ def write_transports(site: Site, folders: list[dict]) -> None:
 
 
 def documents_of(folder: str) -> list[str]:
-    """The documents, beside README.md, with a table or a plot of a results folder."""
+    """Documents other than README.md with a table or plot of a results folder."""
     shown = re.compile(rf"<!-- table: .*docs/results/{re.escape(folder)}(?![\w-])")
     return [f"docs/{file.name}" for file in sorted((ROOT / "docs").glob("*.md")) if shown.search(file.read_text())]
 
 
 def wrong_flags(document: str, helps: dict[tuple, str]) -> list[str]:
-    """Commands of tripmeter in a document's blocks of shell that name flags which the command does not have."""
+    """Commands of tripmeter in a document's shell blocks that use flags which the command does not have."""
     wrong = []
     for block in re.findall(r"^```sh\n(.*?)^```$", (ROOT / document).read_text(), re.MULTILINE | re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
@@ -195,7 +195,7 @@ def wrong_flags(document: str, helps: dict[tuple, str]) -> list[str]:
 
 
 def write_gallery(folders: list[dict]) -> bool:
-    """A report of each results folder; returns whether the program can make them."""
+    """Writes a report of each results folder; false if the program cannot make any."""
     if not has_command("report"):
         print("site: this tripmeter has no command `report`: no gallery", file=sys.stderr)
         return False
@@ -213,7 +213,7 @@ def write_gallery(folders: list[dict]) -> bool:
 
 
 def main() -> int:
-    """Writes everything anew."""
+    """Writes all sources from scratch."""
     if sys.argv[1:] not in ([], ["--require-all"]):
         print(__doc__.splitlines()[0], file=sys.stderr)
         return 64

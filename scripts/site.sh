@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the documentation site into target/site and checks it: scripts/site.sh [--require-all].
 #
-# The pages are Markdown of this repository, put together by scripts/site.py; with --require-all every plugin must be there.
-# mdBook comes prebuilt in a Python package. TRIPMETER names the program (default target/release/tripmeter).
+# scripts/site.py puts the pages together from Markdown in this repository; with --require-all every plugin must be
+# present. mdBook comes prebuilt in a Python package. TRIPMETER names the program (default target/release/tripmeter).
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

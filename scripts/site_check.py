@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks a built site: scripts/site_check.py DIR.
 
-Every link within it leads to a file and an anchor that are there, every page is reached from index.html, and nothing is loaded
-from elsewhere. The addresses of other sites are not visited. Where Chromium is installed, the search is tried from disk.
+Every link within the site must lead to an existing file and anchor, every page must be reachable from index.html, and nothing
+may be loaded from elsewhere. Links to other sites are not followed. If Chromium is installed, the search is tried from disk.
 """
 
 import os
@@ -15,7 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-# Elements that load what they name, and their attributes.
+# Elements that load a file, and the attribute that names it.
 LOADED = {("script", "src"), ("img", "src"), ("iframe", "src"), ("link", "href"), ("source", "src"), ("object", "data")}
 
 
@@ -38,7 +38,7 @@ class Page(HTMLParser):
 
 
 def check(root: Path) -> list[str]:
-    """What is wrong with the links of a site."""
+    """Faults in the links of a site."""
     pages = {file.relative_to(root).as_posix(): Page(file.read_text()) for file in root.rglob("*.html")}
     wrong, reached, waiting = [], set(), ["index.html"]
     links = {name: [] for name in pages}
@@ -67,7 +67,7 @@ def check(root: Path) -> list[str]:
 
 
 def search(root: Path, word: str, page: str) -> list[str]:
-    """What is wrong with the search, tried by a browser that opens the site from disk."""
+    """Faults in the search, tried in a browser that opens the site from disk."""
     chromium = shutil.which("chromium")
     if not chromium:
         print("site: no chromium, the search was not tried")

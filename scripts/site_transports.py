@@ -1,4 +1,4 @@
-"""The page of a transport: what is measured, how, what was measured, and what to know before comparing."""
+"""The page of a transport: its variants and settings, results, and advice for comparisons."""
 
 import re
 
@@ -14,7 +14,7 @@ WAITS = {
     "block": "`block` sleeps until a message comes",
     "callback": "`callback` is called in a thread of the library",
 }
-# What a flag of a variant means for what is measured, and for whoever compares.
+# Meaning of each flag of a variant for measurements and comparisons.
 HOW = {
     "zero_copy": ("Zero copy", "the receiver reads the memory that the sender wrote"),
     "fan_out": ("Several followers", "one message can go to all of them (`--followers`)"),
@@ -40,7 +40,7 @@ COLUMNS = {
     "path_proof": "path proof",
 }
 WORDS = {"transport", "logger", "wait", "touch", "time", "path_proof"}
-# Left out where every row has the same.
+# Columns that are left out if every row has this value.
 IF_THEY_DIFFER = {"touch": "none", "topics": 1.0, "clients": 1.0}
 LATENCY = {
     "ping": "Half of a round trip.",
@@ -48,7 +48,7 @@ LATENCY = {
     "call": "A whole call: `response` counts from when it was due, `service` from when it was sent.",
     "log": "From the call of the logger to its return.",
 }
-# Words of patterns in results of schema 2.
+# Names of patterns in results of schema 2.
 OLDER = {"pingpong": "ping", "channel": "publish", "rpc": "call"}
 MOST_ROWS = 24
 LEGEND = """`p50` and `p99` are the median and the 99th percentile. The 95 % interval is that of the median, over rounds or
@@ -57,9 +57,9 @@ within the only one; runs differ by more than one of them shows. `from floor` is
 
 
 class Transport:
-    """A system with what its transport.toml (`about`) and `tripmeter list --json` (`known`) say.
+    """A system, from its transport.toml (`about`) and `tripmeter list --json` (`known`).
 
-    `heading` is that of its section in docs/transports.md, or empty.
+    `heading` is the heading of its section in docs/transports.md, or empty.
     """
 
     def __init__(self, name: str, about: dict, known: dict, heading: str):
@@ -75,7 +75,7 @@ class Transport:
         return f"| [{self.title}]({self.page}) | {cell(self.about['summary'])} | {where} |\n"
 
     def is_in(self, folder: dict) -> bool:
-        """Whether a results folder has figures of it."""
+        """True if a results folder has figures of this system."""
         return bool(self.variants_in(folder))
 
     def variants_in(self, folder: dict) -> dict[str, str]:
@@ -95,7 +95,7 @@ class Transport:
         return "\n\n".join(parts) + "\n"
 
     def facts(self, folders: list[dict]) -> str:
-        """Where it comes from, what it needs and how to get it."""
+        """Origin of the system, what it needs, and how to install it."""
         about = self.about
         systems = sorted({state["system_version"] for folder in folders for state in self.states(folder)})
         needed = [f"`{one}`" for one in about.get("packages", []) + about.get("python_packages", [])]
@@ -111,12 +111,12 @@ class Transport:
         return "\n".join(f"- {name}: {value}" for name, value in facts if value)
 
     def command(self) -> str:
-        """The command that measures it by the first pattern that it has."""
+        """Command that measures the system with the first pattern that it supports."""
         patterns = {pattern for variant in self.variants for pattern in variant["patterns"]}
         return "log" if patterns == {"log"} else "ping"
 
     def measured(self) -> str:
-        """The variants, and what they carry."""
+        """Variants, with patterns and payload sizes."""
         if not self.variants:
             return (f"The plugin was not there when this page was made, so variants, settings and flags are missing: "
                     f"`tripmeter install {self.name}`,\nthen `tripmeter list {self.name}`.")
@@ -147,7 +147,7 @@ class Transport:
         return text.strip()
 
     def flagged(self, flags: dict[str, tuple[str, str]]) -> list[str]:
-        """A line for each flag that variants have, naming these unless all have it."""
+        """A line for each flag of the variants; it names the variants unless all have the flag."""
         lines = []
         for flag, (name, sentence) in flags.items():
             having = [one["name"] for one in self.variants if one[flag]]
@@ -157,7 +157,7 @@ class Transport:
         return lines
 
     def caveats(self) -> str:
-        """Flags that limit what figures say, what others can reach, and variables without effect."""
+        """Flags that limit the meaning of figures, resources that others can reach, and variables without effect."""
         lines = self.flagged(CAVEATS)
         lines += [f"- **Open to others** while it is measured: {cell(one)}." for one in self.about.get("open_to_others", [])]
         ignored = self.about.get("ignores_environment", [])
@@ -168,12 +168,12 @@ class Transport:
         return "\n".join(lines)
 
     def states(self, folder: dict) -> list[dict]:
-        """How its sub-experiments ended, by the last line on each in a results folder."""
+        """Status of its sub-experiments, from the last line on each in a results folder."""
         names = self.variants_in(folder)
         return list({(one["name"], one["round"]): one for one in folder["states"] if one["name"] in names}.values())
 
     def all_results(self, folders: list[dict], native: list[str]) -> str:
-        """What docs/results has of it, with a legend, or that it has nothing."""
+        """Results in docs/results with a legend, or a note that there are none."""
         parts = [self.results(folder) for folder in folders]
         if parts:
             parts = [LEGEND, *parts, self.proofs(folders)]
@@ -184,13 +184,13 @@ class Transport:
         return "\n\n".join(part for part in parts if part) or "No results are kept in the repository."
 
     def against_its_own(self, text: str) -> str:
-        """Its rows of a table that bench/native/run.py prints."""
+        """Rows of this system in the table that bench/native/run.py prints."""
         head, rule, *lines = text.strip().splitlines()
         rows = [line for line in lines if re.match(rf"\| {re.escape(self.name)}[/?]", line)]
         return "\n".join([head, rule, *rows, "", lines[-1]]) if rows else ""
 
     def results(self, folder: dict) -> str:
-        """Its rows of a results folder's table of all figures, and the notes on them."""
+        """Rows of this system in the table of all figures of a results folder, and the notes on them."""
         latencies = sorted({LATENCY.get(OLDER.get(one["pattern"], one["pattern"]), "") for one in folder["plan"]["sub_experiments"]})
         parts = [f"### Preset `{folder['name']}`", f"{folder['summary']}. {' '.join(latencies)}"]
         notes = [f"{one['name']}, round {one['round']}: {one['status']}: {one['error']}" for one in self.states(folder)
@@ -206,7 +206,7 @@ class Transport:
         return "\n\n".join(part for part in parts if part)
 
     def rows(self, made: dict) -> str:
-        """Its rows as Markdown, of the smallest, a middle and the largest payload where they are many."""
+        """Rows as Markdown; of many rows, only those of the smallest, a middle and the largest payload."""
         ids = [column["id"] for column in made["columns"] if column["id"] in COLUMNS]
         named = next((name for name in ("transport", "logger") if name in ids), None)
         latency = next((name for name in ids if name.endswith("p50_ns")), None)
@@ -242,7 +242,7 @@ class Transport:
         return table(heads, rows, numbers) + note
 
     def proofs(self, folders: list[dict]) -> str:
-        """How its path was proven in the results shown, once for each variant and verdict."""
+        """Path proofs in the results shown, one for each variant and verdict."""
         lines = {}
         for folder in folders:
             for state in self.states(folder):
@@ -254,7 +254,7 @@ class Transport:
 
 
 def is_about(note: str, names: dict[str, str]) -> bool:
-    """Whether a note names one of the sub-experiments."""
+    """True if a note names one of the sub-experiments."""
     return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", note) for name in names)
 
 
@@ -263,12 +263,12 @@ def is_missing(one: object) -> bool:
 
 
 def words(one: object) -> str:
-    """A cell of words."""
+    """A cell of text."""
     return str(one["value"]) if isinstance(one, dict) else str(one)
 
 
 def number(one: float) -> str:
-    """Three digits, or all before the point."""
+    """Number with three digits, or with all digits before the point."""
     return f"{one:#.3g}".rstrip(".") if abs(one) < 999.5 else f"{one:.0f}"
 
 
@@ -294,7 +294,7 @@ def value(name: str, one: object) -> str:
 
 
 def interval(one: object) -> str:
-    """The confidence interval of a latency in µs; an end without a bound is left out."""
+    """Confidence interval of a latency in µs; an unbounded end is left out."""
     if not isinstance(one, dict) or "low" not in one:
         return ""
     low, high = (number(end / 1e3) if end is not None else "" for end in (one["low"], one["high"]))
@@ -315,7 +315,7 @@ def language(name: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Text in a table or a list, where it must not become markup."""
+    """Text for a table or list, escaped so that it does not become markup."""
     return re.sub(r"([|*_<>\[\]~\\])", r"\\\1", text)
 
 
@@ -325,6 +325,6 @@ def slug(heading: str) -> str:
 
 
 def table(heads: list[str], rows: list[tuple], numbers: set[str] = frozenset()) -> str:
-    """A table in Markdown; columns of numbers are set to the right."""
+    """A table in Markdown; columns of numbers are aligned right."""
     lines = [heads, ["---:" if head in numbers else "---" for head in heads], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command with Slurm on the hosts of scripts/hosts.sh: scripts/hosts.sh 2 scripts/slurm.sh COMMAND [ARGUMENT...]. The
-# nodes are `h1`, `h2`, …; partition `lab` has all. Needs what `scripts/install-middleware.sh --slurm` gets.
+# Runs a command with Slurm on the hosts of scripts/hosts.sh: scripts/hosts.sh 2 scripts/slurm.sh COMMAND [ARGUMENT...].
+# The nodes are `h1`, `h2`, …; partition `lab` has all. `scripts/install-middleware.sh --slurm` installs Slurm.
 #
 # Authentication is off: nothing but these hosts reaches the controller.
 set -euo pipefail
@@ -53,13 +53,13 @@ for host in "${hosts[@]}"; do
         $slurm/usr/sbin/slurmd-wlm -D -N $host -d $slurm/usr/sbin/slurmstepd-wlm" >"$folder/$host.out" 2>&1 &
 done
 
-# Its programs find their libraries by a word before them, which no other program needs.
+# Wrappers set LD_LIBRARY_PATH for Slurm's programs only.
 mkdir "$folder/bin"
 for program in "$slurm"/usr/bin/s*; do
     printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$libraries" "$program" >"$folder/bin/$(basename "$program")"
 done
 chmod +x "$folder"/bin/*
-# Jobs have the environment of who submits them.
+# Jobs inherit the environment of the command that submits them.
 export PATH=$folder/bin:$TRIPMETER_HOSTS/bin:$PATH
 for _ in $(seq 100); do
     [[ $(sinfo -h -t idle -o %D 2>/dev/null) == "${#hosts[@]}" ]] && exec "$@"

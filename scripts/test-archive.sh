@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds and tests tripmeter-archive, a workspace of its own: scripts/test-archive.sh [CARGO-TEST-ARGUMENT...]
 #
-# Its tests measure real results by `tripmeter`, and push them to a folder and to moto's server, which speaks S3. Without
-# TRIPMETER, the program is built first.
+# Its tests measure real results with `tripmeter`, and push them to a folder and to moto's S3 server. Without TRIPMETER,
+# the program is built first.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # The tests: scripts/test.sh needs a Rust toolchain, a C compiler, make and Python 3 on Linux.
 #
-#   scripts/test.sh                   what needs no middleware
+#   scripts/test.sh                   tests that need no middleware
 #   scripts/test.sh all               installs every middleware (as root or by sudo) and tests every transport, none skipped
-#   scripts/test.sh ci                the same, with format, lints and documentation
-#   scripts/test.sh nightly           as `all`, with what the others leave out: every variant in the kill tests, all sizes in
+#   scripts/test.sh ci                as `all`, with format, lints and documentation
+#   scripts/test.sh nightly           as `all`, with everything that the others leave out: every variant in the kill tests, all sizes in
 #                                     the conformance tests, simulations, the archive, the whole fault campaign, a hostile
-#                                     user beside every transport, known weaknesses of dependencies, a release build,
-#                                     packages, mutants (each run the next of 16 parts; TRIPMETER_MUTANTS=K/N names one, 0/1
-#                                     is all). A test that fails ends none of it
+#                                     user beside every transport, known vulnerabilities of dependencies, a release build,
+#                                     packages, mutants (each run tests the next of 16 parts; TRIPMETER_MUTANTS=K/N names
+#                                     one, 0/1 is all). After a failure, the other parts still run
 #   scripts/test.sh only EXPRESSION   the tests of a nextest filter, e.g. 'test(followers)' or 'test(/^ab::/)'
 #
 # Each test runs once, in namespaces of its own where the system allows them, several at a time. Ends with the minutes of
@@ -23,10 +23,10 @@ if [[ ! "$stage $#" =~ ^(core [01]|(all|ci|nightly) 1|only 2)$ ]]; then
     exit 64
 fi
 
-# A test says in its message what failed; a backtrace would only hide it in a long log.
+# A test's message says what failed; a backtrace would only hide it in a long log.
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=0
 target=${CARGO_TARGET_DIR:-$PWD/target}
-# Plugins of tests are not optimised: the folder that `tripmeter` looks into is another.
+# Plugins for tests are not optimised, so they are not in the folder that `tripmeter` searches by default.
 export CARGO_TARGET_DIR=$target TRIPMETER_TRANSPORTS=$target/transports-dev TRIPMETER_LIES=$target/lies
 tripmeter=$target/debug/tripmeter
 tools=$target/tools
@@ -34,17 +34,17 @@ profile=default
 nextest=
 isolated=()
 mkdir -p "$target"
-# Below the build: /tmp is empty where tests run.
+# In the build folder, because tests see an empty /tmp.
 scratch=$(mktemp -d "$target/test.XXXXXX")
 minutes=$scratch/minutes
 counts=$scratch/counts
 touch "$minutes" "$counts"
 current=start
 began=0
-# A part of `nightly` failed, and the rest went on.
+# 1 if a part of `nightly` failed; the other parts still run.
 broken=0
 
-# Prints the minutes of each step and the counts of all tests so far, whatever ends this script.
+# Prints the minutes of each step and the counts of all tests so far, however this script ends.
 finish() {
     local code=$?
     [[ $code -eq 0 ]] || echo "test.sh: failed: $current (exit code $code)" >&2
@@ -63,7 +63,7 @@ end_step() {
         'BEGIN { printf "%5.1f min %s\n", seconds / 60, name }' >>"$minutes"
 }
 
-# step WORDS: what is being done from here on.
+# step NAME: begins a step.
 step() {
     end_step
     current=$*
@@ -71,13 +71,13 @@ step() {
     printf '\n== %s\n' "$current"
 }
 
-# skipped WHAT: names and counts what cannot run here.
+# skipped WHAT: names and counts a test that cannot run here.
 skipped() {
     echo "SKIPPED: $1" >&2
     echo 0 0 1 >>"$counts"
 }
 
-# environment NAME REQUIREMENTS: makes the Python environment $tools/NAME unless it has just that.
+# environment NAME REQUIREMENTS: makes the Python environment $tools/NAME, unless it already has exactly these packages.
 environment() {
     local folder=$tools/$1 wanted=$2
     cmp -s "$wanted" "$folder/installed" && return
@@ -87,8 +87,8 @@ environment() {
         cp -- "$wanted" "$folder/installed"
 }
 
-# The test runner comes prebuilt in a Python package. Without it, and where tests would meet each other, `cargo test` makes
-# the same tests, one after the other.
+# The test runner comes prebuilt in a Python package. Without it, or without namespaces, `cargo test` runs the same
+# tests one after the other.
 runner() {
     if ! scripts/isolated.sh --check; then
         echo "test.sh: tests run one after the other; namespaces need \`ip\` (Debian: iproute2) and root or user namespaces" >&2
@@ -105,10 +105,10 @@ runner() {
     fi
 }
 
-# run_tests ARGUMENTS: runs and counts them. Skipped is what a test says that it skipped.
+# run_tests ARGUMENTS: runs and counts tests. A test that prints `SKIPPED: ` counts as skipped.
 run_tests() (
     code=0
-    # Not for all commands: cargo would run our own program by it, too, without a network.
+    # Only for tests: otherwise cargo would also run our own program there, without a network.
     if [[ ${#isolated[@]} -ne 0 ]]; then
         export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=$PWD/scripts/isolated.sh
         export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$PWD/scripts/isolated.sh
@@ -154,7 +154,7 @@ lints() {
     "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh scripts/action/*.sh tools/echarts/*.sh tests/browser/*.sh tests/openmetrics/*.sh
     python3 scripts/circles.py
     python3 scripts/names.py
-    # A file that was renamed would silently be left without mutants.
+    # Without this check, a renamed file would silently get no mutants.
     python3 - <<'END'
 import pathlib, sys, tomllib
 globs = tomllib.loads(pathlib.Path(".cargo/mutants.toml").read_text())["examine_globs"]
@@ -174,7 +174,7 @@ build() {
     cargo test --workspace --no-run --locked
 }
 
-# Tests that need middleware, and say that they skip it.
+# Tests that need middleware, and are skipped without it.
 of_middleware='binary(=program) and test(/^(fastdds|lies|mqtt|ros2|web)::/)'
 
 core() {
@@ -182,13 +182,13 @@ core() {
     runner
     build
     step tests without middleware
-    # Most wait most of the time; with middleware, more at once would be too much work for two CPUs. One has half of them.
+    # Most tests mostly wait; with middleware, more in parallel would overload two CPUs. One CPU runs half as many.
     local cpus
     cpus=$(nproc)
     run_tests -E "not ($of_middleware)" --test-threads $((cpus == 1 ? 3 : 6))
 }
 
-# A disk that is full breaks whatever writes next, and a compiler does not always say so.
+# If the disk is full, the next write fails, and a compiler does not always say so.
 space() {
     local free least=15
     free=$(df --output=avail -B1G "$target" | tail -n 1)
@@ -229,7 +229,7 @@ everything() {
     presets
 }
 
-# Presets, benchmarks and documents, checked by tools that are not ours.
+# Presets, benchmarks and documents, checked with third-party tools.
 presets() {
     local name python=$tools/checks/bin/python
     step recordings of another library
@@ -282,7 +282,7 @@ presets() {
     step commands of the documents
     "${isolated[@]}" "$python" scripts/doc_commands.py "$tripmeter"
     step files with settings that systems look for
-    # A daemon of one system is seen by no other.
+    # Isolated, so that no system finds the daemon of another.
     "$tripmeter" list --json | python3 -c 'import json, sys; print(*(one["system"] for one in json.load(sys.stdin)), sep="\n")' |
         xargs -P 2 -n 4 "${isolated[@]}" python3 tests/security/defaults.py "$tripmeter" --check docs/results/defaults.md
     step documentation site
@@ -292,16 +292,16 @@ presets() {
 # Pages that try every kind of chart, many rows and hostile names; and of real results.
 in_a_browser() {
     local pages=$scratch/pages
-    # As the tests have built it, with the features of the whole workspace: for one crate, 26 would be compiled again.
+    # Built with the features of the whole workspace, like the tests; otherwise 26 crates would be compiled again.
     cargo build --quiet --workspace --locked --example pages
     "$target/debug/examples/pages" "$pages"
     "$tripmeter" report docs/results/quick docs/results/iceperf -o "$pages/compared.html"
-    # With all figures it has many hundred charts, each like the others.
+    # Only p50: with all figures the page has many hundred similar charts.
     "$tripmeter" history docs/results --figures p50 --html "$pages/history.html" >/dev/null
     tests/browser/run.sh "$pages"/*.html "$scratch"/results/*/report.html
 }
 
-# That the benchmark works, not how it comes out: one pair of short runs says nothing about its aims, so 1 is good too.
+# Tests that the benchmark works. One pair of short runs says nothing about its targets, so exit code 1 is accepted.
 overhead() {
     local code=0
     "${isolated[@]}" python3 bench/overhead/run.py --tripmeter "$tripmeter" --rounds 1 --repeats 1 --samples 500 --warmup 50 \
@@ -310,7 +310,7 @@ overhead() {
     python3 -m json.tool "$scratch/overhead.json" >/dev/null
 }
 
-# That both make the same summaries; how long they take on such small files says nothing.
+# Tests that both make the same summaries; their times on such small files mean nothing, so exit code 1 is accepted.
 against_pandas() {
     local code=0 numbers
     environment pandas bench/process/requirements.txt
@@ -321,7 +321,7 @@ against_pandas() {
     done
 }
 
-# Known weaknesses, where their database can be reached.
+# Known vulnerabilities, if their database can be reached.
 advisories() {
     local code=0
     scripts/dependencies.sh advisories 2>"$scratch/advisories.log" || code=$?
@@ -353,21 +353,21 @@ nightly() {
     scripts/package.sh build
     scripts/package.sh size || broken=1
     step Debian packages and wheel
-    # Of plugins that are not optimised: they are no release.
+    # These plugins are not optimised, so the packages are not for release.
     TRANSPORTS=$TRIPMETER_TRANSPORTS OUT=$scratch/packages scripts/package.sh all || broken=1
     OUT=$scratch/packages scripts/package.sh lint || broken=1
     step a build that can be repeated
     scripts/package.sh reproducible || broken=1
-    # All take hours: the sixteenth after the last one.
+    # All mutants would take hours: this runs the next sixteenth.
     local last=-1 part code=0
     [[ ! -f $target/mutants-part ]] || last=$(<"$target/mutants-part")
     part=${TRIPMETER_MUTANTS:-$(((last + 1) % 16))/16}
     step "mutants of statistics, formats and accounting, part $part"
     command -v cargo-mutants >/dev/null ||
         cargo install --quiet --locked cargo-mutants --version 27.1.0 --root "$tools/mutants"
-    # 3: a mutant that made a loop endless was caught by its time-out.
+    # Exit code 3: a time-out caught a mutant with an endless loop.
     env -u CARGO_TARGET_DIR PATH="$PATH:$tools/mutants/bin" cargo mutants --workspace --no-shuffle --shard "$part" || code=$?
-    # It says so also where another was missed.
+    # cargo-mutants exits with 3 even if other mutants were missed.
     [[ ($code -eq 0 || $code -eq 3) && ! -s mutants.out/missed.txt ]] || broken=1
     echo "${part%/*}" >"$target/mutants-part"
     [[ $broken -eq 0 ]]

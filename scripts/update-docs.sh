@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # Renews the tables in README.md and docs/ from committed results: scripts/update-docs.sh [--check].
 #
-# A table stands between `<!-- table: COMMAND -->` and `<!-- end of table -->`, where COMMAND is one of
+# A table is between `<!-- table: COMMAND -->` and `<!-- end of table -->`, where COMMAND is one of
 #   tripmeter ARGUMENTS...     the tables of a results folder below docs/results, for example
-#   machine FOLDER             where that folder was made, in one line
-#   selftest FOLDER            what a kept campaign of `tripmeter selftest --full` found; nothing as long as none is kept
+#   machine FOLDER             one line on the machine that made the folder
+#   selftest FOLDER            results of a kept campaign of `tripmeter selftest --full`; nothing if none is kept
 #   overhead FILE              the comparison with bare loops, from the JSON file of bench/overhead/run.py
 #   native FILE                the comparison with the systems' own tools, from the JSON file of bench/native/run.py
 #   process FILE               the comparison with pandas, from the JSON file of bench/process/run.py
 #   plots FOLDER...            AimRT's plots of results folders, drawn into docs/plots
-#   faults FILE                passes and exceptions of the fault campaign, from the trials that scripts/faults.sh --keep keeps
+#   faults FILE                passes and exceptions of the fault campaign, from the trials of scripts/faults.sh --keep
 #   kept FILE                  a table that was kept as Markdown
 #   scale FILE                 time and memory over size, from the JSON file of bench/scale/run.py
 #   fuzz FILE                  executions of fuzz targets, from the JSON file of scripts/fuzz.sh
 #   checks                     the checks of `tripmeter doctor`
-# With --check nothing is written; it fails if a table is not what its command prints.
+# With --check nothing is written; it fails if a table differs from the output of its command.
 # TRIPMETER names the program (default target/release/tripmeter).
 set -euo pipefail
 
@@ -30,7 +30,8 @@ if [[ ! -x $tripmeter ]]; then
     exit 69
 fi
 
-# Draws AimRT's plots of the results folders $* and prints them as Markdown; with --check compares them with those there.
+# Draws AimRT's plots of the results folders $* and prints them as Markdown; with --check compares them with the
+# existing ones.
 plots() {
     local file name
     "$tripmeter" export "$@" -o "$folder" --format svg >"$scratch.plots" || return
@@ -47,7 +48,7 @@ plots() {
     done <"$scratch.plots"
 }
 
-# Prints what the command $* prints, as Markdown.
+# Prints the output of the command $* as Markdown.
 table() {
     case $1 in
         tripmeter) echo '```text' && "$tripmeter" "${@:2}" && echo '```' ;;

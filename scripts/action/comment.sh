@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Writes the summary as a comment on the pull request PULL_REQUEST, in the place of an earlier one of the same INPUT_NAME.
-# SUMMARY is its file. `gh` needs GH_TOKEN with the permission `pull-requests: write`; a pull request from a fork has none, so
-# a failure is only a warning.
+# Posts the summary in the file SUMMARY as a comment on the pull request PULL_REQUEST, or replaces an earlier comment
+# for the same INPUT_NAME. `gh` needs GH_TOKEN with the permission `pull-requests: write`. A pull request from a fork
+# has none, so a failure is only a warning.
 set -euo pipefail
 
 body=${RUNNER_TEMP:?}/tripmeter-comment.md

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Finds or builds the program; output `binary`. INPUT_BINARY names a program that is there already; GITHUB_ACTION_PATH is
-# the folder of the sources.
+# Finds or builds the program; output `binary`. INPUT_BINARY names an existing program; GITHUB_ACTION_PATH is the folder
+# of the sources.
 set -euo pipefail
 
 binary=${INPUT_BINARY:-}

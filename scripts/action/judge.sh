@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Judges results; writes verdict, JUnit XML, metrics, annotations and the summary of the job. Outputs `result`, `exit-code`,
-# `verdict`, `summary`, `junit` and `openmetrics`. TRIPMETER is the program, RESULTS the folder to judge, MEASURE_CODE what
-# `run` ended with, REFERENCE a results folder to compare with, INPUT_LIMITS a file of limits, which goes before it,
-# INPUT_COMPARE_ARGUMENTS more words for `tripmeter compare`.
+# Judges results; writes verdict, JUnit XML, metrics, annotations and the job summary. Outputs `result`, `exit-code`,
+# `verdict`, `summary`, `junit` and `openmetrics`. TRIPMETER is the program, RESULTS the folder to judge, MEASURE_CODE
+# the exit code of `run`. INPUT_LIMITS is a file of limits; without it, REFERENCE is a results folder to compare with,
+# and INPUT_COMPARE_ARGUMENTS are more arguments of `tripmeter compare`.
 #
-# A finding does not end the job here, so that later steps can tell it: finish.sh does.
+# A finding does not fail the job here, so that later steps can report it: finish.sh does.
 set -euo pipefail
 
 out=${RUNNER_TEMP:?}/tripmeter-verdict
@@ -25,7 +25,7 @@ else
     code=${MEASURE_CODE:-0}
 fi
 measured=${MEASURE_CODE:-0}
-# From 64 on it is no finding, but for rounds that failed.
+# Exit codes from 64 on are errors, except 75 for rounds that failed.
 if [[ $code -ge 64 && $code -ne 75 ]]; then
     echo "::error title=tripmeter::the results cannot be judged (exit code $code)"
     exit "$code"
@@ -37,7 +37,7 @@ elif [[ $code -eq 0 ]]; then
 else
     result=failed
 fi
-# What failed in each round may have no limit and no reference.
+# A sub-experiment that failed in every round may have neither limit nor reference.
 if [[ $code -eq 0 && $measured -ne 0 ]]; then
     code=$measured result=incomplete
     echo "::error title=tripmeter::some sub-experiments failed; the log of \`tripmeter run\` names them"

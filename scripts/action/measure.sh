@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measures; outputs `results` and `measure-code`. TRIPMETER is the program, INPUT_RUN a preset or an experiment file,
-# INPUT_ROUNDS the number of rounds, INPUT_ARGUMENTS more words for `tripmeter run`.
+# INPUT_ROUNDS the number of rounds, INPUT_ARGUMENTS more arguments of `tripmeter run`.
 #
-# Failed sub-experiments (exit code 75) do not end the job here: what was measured is judged first, by judge.sh.
+# Failed sub-experiments (exit code 75) do not fail the job here: judge.sh judges the others first.
 set -euo pipefail
 
 results=${RUNNER_TEMP:?}/tripmeter-results

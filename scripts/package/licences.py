@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Prints the licences of all crates that are linked into a program or plugin: licences.py MANIFEST...
 
-A crate is a line with its version and licence. Below stand the texts that the crates come with, each once, with the crates
-that have it. Dependencies of build scripts, macros and tests are not linked, and left out.
+Each crate has a line with its version and licence. The licence texts in the crates follow, each once, with the crates that
+have it. Dependencies of build scripts, macros and tests are left out, because they are not linked.
 """
 
 import json
@@ -15,7 +15,7 @@ PLATFORM = "x86_64-unknown-linux-gnu"
 
 
 def linked(manifest):
-    """Packages from registries that the crate of a manifest is linked with."""
+    """Packages from registries that are linked into the crate of a manifest."""
     command = ["cargo", "metadata", "--locked", "--offline", "--format-version", "1", "--filter-platform", PLATFORM]
     metadata = json.loads(subprocess.run([*command, "--manifest-path", manifest], check=True, capture_output=True).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
@@ -39,7 +39,7 @@ def texts(package):
 
 
 def main(manifests):
-    """Prints them all."""
+    """Prints all licences."""
     packages = {package["id"]: package for manifest in manifests for package in linked(pathlib.Path(manifest).resolve())}
     packages = sorted(packages.values(), key=lambda package: (package["name"], package["version"]))
     who = {}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes a wheel of a built program and the reader of results: wheel.py PROGRAM OUT.
 
-The platform tag says the oldest glibc that has every symbol that the program needs; a program that needs a library which
-not every distribution has is refused. The same program makes the same bytes: times are SOURCE_DATE_EPOCH, or 1980.
+The platform tag names the oldest glibc that has every symbol that the program needs. A program is refused if it needs a
+library that some distributions lack. Equal programs make equal bytes: times are SOURCE_DATE_EPOCH, or 1980.
 """
 
 import base64
@@ -17,12 +17,12 @@ import tomllib
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# Source: PEP 600, and the list of libraries of auditwheel.
+# Source: PEP 600, and auditwheel's list of libraries.
 EVERYWHERE = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1"}
 
 
 def platform_tag(program):
-    """The wheel's platform, of the program's own needs."""
+    """Platform tag of the wheel, from the libraries and symbols that the program needs."""
     header = subprocess.run(["readelf", "-dhW", program], check=True, capture_output=True, text=True).stdout
     needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", header))
     if other := {name for name in needed - EVERYWHERE if not name.startswith("ld-linux")}:
@@ -34,7 +34,7 @@ def platform_tag(program):
 
 
 def main(program, out):
-    """Writes it and prints its name."""
+    """Writes the wheel and prints its name."""
     workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
     version, tag = workspace["version"], f"py3-none-{platform_tag(program)}"
     info = f"tripmeter-{version}.dist-info"

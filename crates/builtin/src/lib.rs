@@ -1,14 +1,14 @@
-//! The transports that are linked into the program, and plugins.
+//! Transports that are linked into the program, and the loader of plugins.
 //!
-//! The engine's loops are compiled for their types here: for speed, where the engine itself and the rest of the program are
-//! compiled for size.
+//! The engine's generic loops are compiled in this crate, for the type of each transport, and optimised for speed. The
+//! rest of the program is optimised for size.
 
 use std::path::Path;
 use std::sync::Arc;
 use tripmeter_abi::{LoadError, Plugin};
 use tripmeter_engine::lanes::AnySystem;
 
-/// The systems that are linked into this program.
+/// Systems that are linked into this program.
 pub fn systems() -> Vec<Arc<dyn AnySystem>> {
     vec![
         Arc::new(tripmeter_transport_shm::Shm),
@@ -22,10 +22,10 @@ pub fn systems() -> Vec<Arc<dyn AnySystem>> {
     ]
 }
 
-/// Loads a plugin into this process, for good: for workers only.
+/// Loads a plugin into this process, and never unloads it. Only workers may do that.
 ///
 /// # Errors
-/// If it is not a plugin, or cannot be loaded.
+/// If the file is not a plugin, or cannot be loaded.
 pub fn plugin(file: &Path) -> Result<Arc<dyn AnySystem>, LoadError> {
     Plugin::load(file).map(|plugin| Arc::new(plugin) as Arc<dyn AnySystem>)
 }

@@ -1,4 +1,5 @@
-//! Calls of several clients, in a closed loop, at a fixed rate and in bursts; round trips at a rate, and of several clients.
+//! Calls by several clients, in a closed loop, at a fixed rate and in bursts. Round trips at a fixed rate, and by
+//! several clients.
 
 use crate::entry::{Faults, PartOutcome, PlannedPart, VariantHere};
 use crate::figures::{count, counts, times, value};

@@ -1,4 +1,4 @@
-//! The contract of a system: everything that it declares holds, and nothing else.
+//! Checks of a system's contract: everything that it declares works, and everything else is refused.
 
 use crate::entry::{Faults, PartOutcome, PlannedPart, VariantHere, variants_here};
 use crate::suite::{Known, Suite, SuiteError};
@@ -22,7 +22,7 @@ const PARTS: [(Pattern, MakeParts); 6] = [
     (Pattern::Log, log::entries),
 ];
 
-/// Kinds of entries whose messages go one way.
+/// Kinds of parts whose messages go one way.
 const ONE_WAY: [&str; 3] = ["throughput", "publish", "publishers"];
 
 /// Checks that apply to every pattern.
@@ -47,7 +47,7 @@ fn check_outcome(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     });
 }
 
-/// Entries for everything that a variant declares.
+/// Parts for everything that a variant declares.
 fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     let mut all = Vec::new();
     for (pattern, parts) in PARTS.iter().filter(|(pattern, _)| variant.can(*pattern)) {
@@ -57,7 +57,7 @@ fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     all
 }
 
-/// True for one-way messages that may be lost: the end of a trial waits for the last of them.
+/// True if a part sends one-way messages that may be lost. Its trials wait for lost messages until the time-out.
 fn waits_for_lost(entry: &PlannedPart) -> bool {
     entry.may_lose && ONE_WAY.contains(&entry.kind)
 }
@@ -67,7 +67,7 @@ impl Suite {
     /// run.
     pub fn contract(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let all: Vec<PlannedPart> = variants_here(known, self.is_thorough).iter().flat_map(entries).collect();
-        // Entries that may not lose messages get a longer time-out, so that nothing is given up too early.
+        // Parts that must not lose messages get a longer time-out, so that a slow message does not count as lost.
         let (lossy, safe): (Vec<_>, Vec<_>) = all.into_iter().partition(waits_for_lost);
         let mut faults = Faults::default();
         self.hold_to(&mut faults, &known.system, &safe, 30)?;
@@ -75,7 +75,7 @@ impl Suite {
         Ok(faults.0)
     }
 
-    /// Runs two experiments in parallel, for the first variant and the first over shared memory; for all if thorough.
+    /// Runs two experiments in parallel, for the first variant and the first over shared memory, or all if thorough.
     /// Fails like [`contract`](Self::contract).
     pub fn two_at_once(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let mut faults = Faults::default();
@@ -87,8 +87,8 @@ impl Suite {
         Ok(faults.0)
     }
 
-    /// Kills a measuring worker, for the first variant and the first over shared memory; for all if thorough. Fails
-    /// like [`contract`](Self::contract).
+    /// Kills measuring workers, for the first variant and the first over shared memory, or all if thorough. Fails like
+    /// [`contract`](Self::contract).
     pub fn killed(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let mut faults = Faults::default();
         let variants = variants_here(known, self.is_thorough);
@@ -105,7 +105,7 @@ impl Suite {
         variants.iter().enumerate().filter(move |(index, _)| is_meant(*index)).map(|(_, variant)| variant)
     }
 
-    /// Asks for what the system does not declare, and checks the declarations of its settings. Fails like
+    /// Requests everything that the system does not declare, and checks the declarations of its settings. Fails like
     /// [`contract`](Self::contract).
     pub fn refusals(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let mut faults = Faults::default();
@@ -135,7 +135,7 @@ impl Suite {
         let mut arguments = ["run", "--no-spin"].map(OsStr::new).to_vec();
         arguments.extend([file.as_os_str(), "-q".as_ref(), "-o".as_ref(), results.as_os_str()]);
         if entries.iter().any(waits_for_lost) {
-            // A burst may be lost as a whole; each entry checks what must arrive.
+            // A whole burst may be lost; the check of each part knows which messages must arrive.
             arguments.push("--allow-loss".as_ref());
         }
         let finished = self.start(&arguments)?.wait(self.longest());
@@ -149,7 +149,7 @@ impl Suite {
     }
 }
 
-/// Checks the entries in a results folder; returns the number of payloads.
+/// Checks the parts in a results folder; returns the number of payloads.
 fn check_results(faults: &mut Faults, results: &Path, entries: &[PlannedPart]) -> usize {
     let mut cells = 0;
     let manifest = match folder::read(results, |text| text.into()) {

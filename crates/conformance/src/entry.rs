@@ -1,4 +1,4 @@
-//! Entries of the suite's experiment, and what their checks read.
+//! Parts of the suite's experiment, and the inputs of their checks.
 
 use crate::suite::{Known, KnownVariant};
 use std::path::Path;
@@ -40,13 +40,13 @@ impl VariantHere<'_> {
         self.here.max_payload_bytes.is_none_or(|most| payload <= most)
     }
 
-    /// Payloads that it carries, in the form of an experiment file.
+    /// Sizes in `of` that the variant carries, as `payloads` of an experiment file.
     pub(crate) fn payloads(&self, of: &[u64]) -> String {
         let carried = of.iter().filter(|payload| self.carries(**payload));
         carried.map(u64::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// All waits, or only the last of the enumeration if the others would show nothing else.
+    /// All waits if `all` is set or the suite is thorough, else only the last in the order of [`Wait`].
     pub(crate) fn waits(&self, all: bool) -> &[Wait] {
         let waits = &self.declared.waits;
         match waits.iter().position(|wait| Some(wait) == waits.iter().max()) {
@@ -55,13 +55,13 @@ impl VariantHere<'_> {
         }
     }
 
-    /// Waits of several followers, which share CPUs: none of them polls if the transport can wait otherwise.
+    /// Waits for several followers, which share CPUs: without `poll`, unless it is the only one.
     pub(crate) fn waits_of_several(&self) -> Vec<Wait> {
         let sleeps = self.declared.waits.iter().any(|wait| *wait != Wait::Poll);
         self.waits(false).iter().copied().filter(|wait| *wait != Wait::Poll || !sleeps).collect()
     }
 
-    /// A part for each of the waits; `keys` are lines of TOML.
+    /// One part per wait; `keys` are lines of TOML.
     pub(crate) fn parts(
         &self,
         kind: &'static str,
@@ -123,7 +123,7 @@ impl PartOutcome<'_> {
         loses_when_starved(&self.plan.transport.to_string())
     }
 
-    /// True if a trial has the cost of the leader, and that of the follower exactly if it is another process.
+    /// True if a trial has the cost of the leader, and of the follower if and only if that is a separate process.
     pub(crate) fn has_cost(&self, trial: &Trial) -> bool {
         let [leader, follower] = [Process::Leader, Process::Follower].map(Stream::process);
         let is_used = |side: &Stream| {

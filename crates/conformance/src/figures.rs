@@ -21,7 +21,7 @@ pub struct LatencyFigures {
 }
 
 impl LatencyFigures {
-    /// True if the quantiles are in order and the mean is between the ends.
+    /// True if the quantiles are in order and the mean is between minimum and maximum.
     pub fn is_rising(&self) -> bool {
         let Self { min, mean, stdev, median, p90, p99, p999, p9999, max, .. } = *self;
         let quantiles = [min, median, p90, p99, p999, p9999, max];
@@ -63,7 +63,7 @@ pub fn counts(trial: &Trial) -> Counts {
     trial.counts(&Stream::all())
 }
 
-/// Streams of several followers, without the stream of the last.
+/// Streams of the individual followers, without the stream `last`.
 pub fn followers(trial: &Trial) -> Vec<Stream> {
     trial.streams().filter(|stream| matches!(stream.at, Some(At::Follower(_)))).cloned().collect()
 }

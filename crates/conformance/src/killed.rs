@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tripmeter_model::pattern::facts;
 use tripmeter_model::{exit, folder};
 
-/// Payload sizes: enough that the run is far from its end when the first is measured.
+/// Payload sizes: so many that the run is far from its end when the first is measured.
 const PAYLOADS: std::ops::Range<u64> = 16..316;
 
 /// Kills the follower of one run and the leader of another.
@@ -21,7 +21,7 @@ pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_
     };
     let sizes: Vec<u64> = PAYLOADS.collect();
     let payloads = variant.payloads(&sizes);
-    // With both in one process there is only a leader.
+    // If both sides share a process, there is only a leader.
     let victims = [("follower", !variant.declared.same_process), ("leader", true)];
     for (victim, _) in victims.into_iter().filter(|(_, is_there)| *is_there) {
         let results = suite.folder()?;

@@ -1,6 +1,6 @@
-//! Conformance suite for all transports, built in or plugins, through the running program. It measures all variants,
-//! waits and patterns in one experiment; runs two experiments in parallel; asks for what is not declared; kills
-//! workers. The program's tests run it for every system, `tripmeter plugin-check` for a third-party plugin.
+//! Conformance suite for all transports, built in or plugins. It starts the program itself to measure all variants,
+//! waits and patterns in one experiment, to run two experiments in parallel, and to request undeclared features. It
+//! also kills workers. The program's tests run it for every system, `tripmeter plugin-check` for a third-party plugin.
 
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,7 @@ use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::metric::{Process, Stream};
 
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
-    // A logger does not verify what it is given.
+    // A logger does not read its payloads back, so none can be verified.
     let keys = format!("samples = {SAMPLES}\nwarmup = {WARMUP}\npayloads = \"16,33,8192\"\ntouch = \"none\"");
     variant.parts("log", variant.waits(true), &keys, check).collect()
 }

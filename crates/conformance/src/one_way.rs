@@ -7,7 +7,7 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::samples::SampleRow;
 
-/// Topics, or publishers of one.
+/// Number of topics, or of publishers on one topic.
 const LINKS: u32 = 2;
 
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
@@ -19,14 +19,14 @@ pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     let last = variant.declared.waits.iter().max();
     let mut all = Vec::new();
     for wait in variant.waits(true) {
-        // With one of the waits, messages are timed as well.
+        // With one of the waits, latency is measured as well.
         let keys = keys(rate, &[16, 4097, 1 << 20], &format!("one_way = {}", last == Some(wait)));
         all.extend(variant.parts("throughput", &[*wait], &keys, check));
     }
     let axes =
         [("throughput-topics", "topics", true), ("throughput-publishers", "publishers", variant.declared.publishers)];
     for (kind, axis, _) in axes.into_iter().filter(|(_, _, can)| *can) {
-        // Each message of several publishers is one packet.
+        // With several publishers, each message must fit into one packet.
         let keys = keys("500", &[16, 4097], &format!("{axis} = {LINKS}\none_way = true"));
         all.extend(variant.parts(kind, variant.waits(false), &keys, check));
     }
@@ -55,7 +55,7 @@ fn check_trial(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadRes
     let whole = received + lost + damaged == planned && sent == planned;
     faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
     faults.check(lost == 0 || outcome.may_lose, || format!("{place}: {lost} lost"));
-    // The loopback may reorder messages that a thread sends from several CPUs.
+    // The loopback may reorder messages if the sending thread moves between CPUs.
     let reordered = if outcome.may_lose { 0 } else { reordered };
     let good = duplicated + reordered + damaged == 0;
     faults.check(good && (received > 0 || outcome.may_lose), || format!("{place}: {counts:?}"));

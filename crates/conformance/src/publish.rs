@@ -15,9 +15,9 @@ const PUBLISHED: u64 = 40;
 /// Publishers of one topic.
 const PUBLISHERS: u64 = 2;
 const FOLLOWERS: u32 = 3;
-/// A slow rate, and bursts: 40 messages within 2 ms.
+/// Messages per second: a slow rate, and three that send all 40 messages as a burst within 2 ms.
 const RATES: &str = "500,20000,21000,22000";
-/// Longest sleep of a receive before it polls again. A message that is there must not wait for it.
+/// Longest sleep between two polls of a receive call, in nanoseconds. A message that has arrived must not wait for it.
 const LOOKING_NS: f64 = 50e6;
 
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
@@ -52,8 +52,8 @@ fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {
         let of_kind = trials.filter(move |trial| (trial.load.hz() > Some(500.0)) == is_burst);
         of_kind.filter_map(|trial| times(trial, Figure::Service).map(of)).reduce(f64::min)
     };
-    // A machine too busy for bursts is too busy for a slow rate, or not for all six bursts. If only the last message of
-    // a burst waits, only the maximum shows it.
+    // The least values count: a busy machine delays the slow rate as well, or not all six bursts. If only the last
+    // message of a burst waits, only the maximum shows it.
     let median: fn(LatencyFigures) -> f64 = |time| time.median;
     for (figure, of) in [("median", median), ("max", |time| time.max)] {
         if let (Some(slow), Some(burst)) = (least(false, of), least(true, of)) {
@@ -76,7 +76,7 @@ fn check_flow(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadResu
     let published = u64::from(outcome.plan.workload.links()) * PUBLISHED;
     let whole = sent == published && received + lost + late + damaged == sent;
     faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
-    // The loopback may reorder messages that a thread sends from several CPUs.
+    // The loopback may reorder messages if the sending thread moves between CPUs.
     let before_sent = count(trial, Figure::BeforeSent);
     let odd = duplicated + damaged + before_sent + if may_lose { 0 } else { reordered };
     faults.check(odd == 0, || format!("{place}: {trial:?}"));
@@ -86,7 +86,7 @@ fn check_flow(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadResu
     else {
         return faults.check(may_lose && is_burst, || format!("{place}: no figures"));
     };
-    // A message received before it was sent, as a repetition may be, has no latency.
+    // A message that was received before it was sent, as a duplicate can be, has no latency.
     let timed = received - before_sent;
     let counted = (response.samples, service.samples, lateness.samples) == (timed, timed, sent);
     faults.check(counted, || format!("{place}: samples of {trial:?}"));
@@ -97,7 +97,7 @@ fn check_flow(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadResu
     faults.check(outcome.has_cost(trial), || format!("{place}: {trial:?}"));
 }
 
-/// Also checks that the counts of the publishers add up to those of all.
+/// Also checks that the counts of the publishers add up to the total.
 fn check_publishers(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     for trial in outcome.result.cells.iter().flat_map(|cell| &cell.trials) {
         let publishers = publishers(trial);
@@ -110,7 +110,8 @@ fn check_publishers(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     check(faults, outcome);
 }
 
-/// Also checks that each follower has every received message, and none later than the time recorded for all.
+/// Also checks that each follower received every message counted as received, and not later than the latency recorded
+/// for all followers.
 fn check_followers(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     for trial in outcome.result.cells.iter().flat_map(|cell| &cell.trials) {
         let what = || format!("{}: {trial:?}", outcome.result.name);

@@ -1,4 +1,4 @@
-//! Requests for what a system does not declare, which must be refused before anything is started.
+//! Requests for undeclared features, which must be refused before anything is started.
 
 use crate::entry::{Faults, VariantHere};
 use crate::suite::{Suite, SuiteError};
@@ -10,7 +10,8 @@ use tripmeter_model::payload::LARGEST_BYTES;
 /// Words that show that a setting names a file or a host.
 const NAMING: &str = "file files path folder directory dir host hosts address addresses url uri port domain";
 
-/// Checks that each setting declares what it names; without that, a resumed run trusts none of its values.
+/// Checks that each setting declares if it names a file, a host or nothing. A resumed run trusts no value of a setting
+/// without that declaration.
 pub(crate) fn check_settings(faults: &mut Faults, description: &Description) {
     for setting in &description.settings {
         let place = format!("setting '{}' of {}", setting.name, description.system);

@@ -13,7 +13,7 @@ use tripmeter_model::metric::Stream;
 
 /// Odd sizes near the borders of words, packets and pages.
 const PAYLOADS: [u64; 4] = [17, 4097, 65_537, 1 << 20];
-/// Also sizes on the borders and below.
+/// Sizes on both sides of these borders, for thorough runs.
 const PAYLOADS_NIGHTLY: [u64; 8] = [16, 17, 1 << 10, 4095, 4097, 64 << 10, 65_537, 1 << 20];
 /// Sizes of the untouched payload, which takes the same path with less work.
 const PAYLOADS_UNTOUCHED: [u64; 2] = [16, 4096];
@@ -86,7 +86,7 @@ fn check_cell(faults: &mut Faults, name: &str, may_lose: bool, cell: &PayloadRes
     });
 }
 
-/// Checks that all were answered.
+/// Checks that all round trips were answered.
 fn check_many(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     for cell in &outcome.result.cells {
         let counts = cell.counts();
@@ -104,7 +104,7 @@ fn check_cell_of_several(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &
     let (name, may_lose) = (&outcome.result.name, outcome.loses_when_starved());
     check_cell(faults, name, may_lose, cell);
     let place = format!("{name}, {} bytes", cell.payload_bytes);
-    // A missing trial was already recorded.
+    // A missing trial is a fault that `check_cell` has recorded.
     let (Some(trial), counts) = (cell.trials.first(), cell.counts()) else { return };
     let followers = followers(trial);
     faults.check(followers == [0, 1, 2].map(Stream::follower), || format!("{place}: {followers:?}"));

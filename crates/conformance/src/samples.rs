@@ -22,7 +22,7 @@ pub fn sample_rows(results: &Path, name: &str) -> Result<Vec<SampleRow>, String>
     Ok(rows.filter(|row| !set_aside.contains(&row.trial)).collect())
 }
 
-/// Receive time of the follower, on the host's clock; `None` also if that was before the trial began.
+/// Receive time in nanoseconds since the start of the trial; `None` also if it is negative.
 pub(crate) fn received_ns(row: &SampleRow) -> Option<u64> {
     row.received_ns.and_then(|ns| u64::try_from(ns).ok())
 }

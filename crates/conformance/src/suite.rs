@@ -17,20 +17,10 @@ use tripmeter_abi::Description;
 /// Reason why the suite itself failed; faults of a transport are not errors.
 #[derive(Debug, Error)]
 pub enum SuiteError {
-    /// There is no place for experiments and results.
     #[error("no file can be created in the temporary folder '{}': {reason}; set TMPDIR to another", folder.display())]
-    Folder {
-        /// The temporary folder.
-        folder: PathBuf,
-        reason: io::Error,
-    },
+    Folder { folder: PathBuf, reason: io::Error },
     #[error("'{}' cannot be started: {reason}", program.display())]
-    Start {
-        /// The program under test.
-        program: PathBuf,
-        reason: io::Error,
-    },
-    /// The program cannot list the system.
+    Start { program: PathBuf, reason: io::Error },
     #[error("{0}")]
     List(String),
 }
@@ -68,7 +58,7 @@ pub struct KnownVariant {
     pub daemon_missing: bool,
     /// Reason why it cannot run.
     pub reason: Option<String>,
-    /// `None` if unlimited.
+    /// Largest payload; `None` if unlimited.
     pub max_payload_bytes: Option<u64>,
 }
 
@@ -99,7 +89,7 @@ impl Suite {
         row.ok_or_else(|| SuiteError::List(format!("`list --json {system}` is empty")))
     }
 
-    /// Maximum duration of an experiment over everything of one system, on a busy machine.
+    /// Maximum duration of an experiment that covers a whole system, on a busy machine.
     pub(crate) fn longest(&self) -> Duration {
         Duration::from_secs(if self.is_thorough { 3000 } else { 850 })
     }
@@ -114,7 +104,7 @@ impl Suite {
     pub(crate) fn start<S: AsRef<OsStr>>(&self, words: &[S]) -> Result<Started, SuiteError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        // Files, because nobody reads a pipe while it runs.
+        // Output goes to files, because nobody would read a pipe while the program runs.
         let file = || tempfile::Builder::new().prefix(&self.prefix).append(true).tempfile().map_err(no_folder);
         let [stdout, stderr] = [file()?, file()?];
         let output = |file: &NamedTempFile| file.as_file().try_clone().map(Stdio::from).map_err(no_folder);
@@ -158,7 +148,7 @@ impl Started {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits for its end, and kills it after `longest`.
+    /// Waits until the program ends, and kills it after `longest`.
     pub(crate) fn wait(mut self, longest: Duration) -> RunEnd {
         let begin = Instant::now();
         let status = loop {

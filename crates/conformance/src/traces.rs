@@ -21,7 +21,6 @@ pub fn left(pid: u32, mark: &str, temporary: &Path) -> Vec<String> {
     processes.chain(names(pid, temporary)).collect()
 }
 
-/// Names left by the run that `pid` supervised.
 pub fn names(pid: u32, temporary: &Path) -> Vec<String> {
     let prefix = format!("tripmeter-{:x}-{pid}-", process_place());
     let mut found = Vec::new();
@@ -35,7 +34,7 @@ pub fn names(pid: u32, temporary: &Path) -> Vec<String> {
     found
 }
 
-/// Processes of the run with that mark.
+/// Processes of the run whose [`MARK`] has this value.
 pub fn marked(mark: &str) -> Vec<u32> {
     let wanted = format!("{MARK}={mark}");
     let has_mark = |pid: &u32| {
@@ -58,9 +57,9 @@ pub fn command_of(pid: u32) -> String {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workers {
-    /// Process with result files open.
+    /// Worker with result files open.
     pub leader: Option<u32>,
-    /// Another worker; one of several.
+    /// Any other worker.
     pub follower: Option<u32>,
 }
 

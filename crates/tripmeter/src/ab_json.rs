@@ -15,8 +15,8 @@ use tripmeter_stats::runs::Question;
 
 pub const SOURCE: &str = "ab";
 
-/// Contents of `ab.json` in a folder; `None` if there is none. Fails if the file cannot be read, is not JSON, or has
-/// another version.
+/// Contents of `ab.json` in a folder; `None` if there is no such file. Fails if the file cannot be read, is not JSON,
+/// or has an unknown version.
 pub fn read(folder: &Path) -> Result<Option<Value>, CliError> {
     let file = folder.join(AB);
     if !file.exists() {
@@ -29,8 +29,8 @@ pub fn read(folder: &Path) -> Result<Option<Value>, CliError> {
     Ok(Some(json))
 }
 
-/// Question that an `ab` folder answers; `None` if it has no `ab.json` yet. Fails if the file cannot be read, or holds
-/// something else.
+/// Question that an `ab` folder answers; `None` if it has no `ab.json` yet. Fails if the file cannot be read, or is
+/// damaged.
 fn asked_pairs(folder: &Path) -> Result<Option<AskedPairs>, CliError> {
     let Some(json) = read(folder)? else { return Ok(None) };
     let wrong = |what: &str| {

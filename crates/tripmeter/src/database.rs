@@ -1,4 +1,4 @@
-//! Folders of results folders, in order of time.
+//! Folders that contain results folders, in order of time.
 
 use crate::error::CliError;
 use std::cmp::Ordering;
@@ -10,7 +10,7 @@ use tripmeter_model::{exit, printable};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Began {
     second: String,
-    /// 1 without a suffix.
+    /// Number in the suffix; 1 without one.
     number: u32,
 }
 
@@ -39,7 +39,7 @@ impl Began {
     }
 }
 
-/// Orders names oldest first: folders named by a date by time, then the others by name.
+/// Order of folder names: first those that are a date and time, oldest first, then the others by name.
 pub fn by_time(a: &str, b: &str) -> Ordering {
     match (Began::of_name(a), Began::of_name(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -74,7 +74,7 @@ impl Contents {
     }
 }
 
-/// Printable last part of a path as written; for `.` and the like, the name of the folder.
+/// Printable last part of a path as written; for paths such as `.`, the real name of the folder.
 pub fn last_part(path: &Path) -> String {
     let named = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let meant = || path.canonicalize().ok().as_deref().and_then(named);

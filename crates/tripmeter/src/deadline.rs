@@ -1,9 +1,9 @@
-//! End of a run that ends by time.
+//! End of a run that repeats rounds for a given time (`--for`).
 
 use std::time::{Duration, Instant};
 use tripmeter_model::plan::Plan;
 
-/// End of a plan started now, if it ends by time.
+/// End of a plan that starts now; `None` without `--for`.
 pub fn end_by_time(plan: &Plan) -> Option<Instant> {
     plan.for_ns.and_then(|whole| Instant::now().checked_add(Duration::from_nanos(whole)))
 }

@@ -15,7 +15,7 @@ pub struct CliError {
 }
 
 impl CliError {
-    /// Truncates a message that is far too long, as a folder or a host can make it.
+    /// Error with a message. Text from a folder or host can make it far too long, so it is truncated.
     pub fn new(code: u8, message: impl Into<String>) -> Self {
         let mut message = message.into();
         if message.len() > MOST_MESSAGE_BYTES {

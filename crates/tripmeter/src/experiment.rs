@@ -81,7 +81,7 @@ fn search_folders(program: &Path) -> Vec<PathBuf> {
     let given = std::env::var_os("TRIPMETER_TRANSPORTS").unwrap_or_default();
     let mut folders: Vec<PathBuf> =
         std::env::split_paths(&given).filter(|folder| !folder.as_os_str().is_empty()).collect();
-    // Whoever can write to these folders could make this user run any code.
+    // Another user who can write to these folders could make this user run any code, so `trusted` checks them.
     let beside = program.ancestors().skip(1).take(2).map(Path::to_path_buf);
     let packaged = program.ancestors().nth(2).map(|prefix| prefix.join("lib/tripmeter"));
     let usual = beside.chain(data_folder()).chain(packaged).chain([PathBuf::from("/usr/lib/tripmeter")]);
@@ -128,8 +128,8 @@ fn trusted(folder: &Path, program: &Path) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Folder in which this program finds plugins built from `sources`: the build folder, if it is the program's own, or
-/// else the user's `data`.
+/// Folder in which this program finds plugins built from `sources`: in their build folder if the program is there, else
+/// in the user's `data` folder.
 pub fn folder_of_built(sources: &Path, program: &Path, data: &Path) -> PathBuf {
     let build = sources.canonicalize().map(|folder| folder.join("target"));
     let is_beside = build.as_ref().is_ok_and(|build| program.ancestors().skip(1).take(2).any(|folder| folder == build));
@@ -143,7 +143,7 @@ pub fn data_folder() -> Option<PathBuf> {
     given("XDG_DATA_HOME").or_else(home).map(|folder| folder.join("tripmeter"))
 }
 
-/// Combines file or preset with flags, and resolves them. `open` makes the recording once all else is valid.
+/// Plan of a file or preset with the flags applied. `open` reads the recording once everything else is valid.
 pub fn plan(
     args: &ExperimentArgs,
     registry: &Registry,
@@ -164,8 +164,8 @@ pub fn plan(
     Ok(plan)
 }
 
-/// The experiment with the flags applied, and its plan, or why it has none. Fails if file, preset or recording cannot
-/// be read, or the recording does not fit the experiment.
+/// Experiment with the flags applied, and its plan or the reason why it has none. Fails if file, preset or recording
+/// cannot be read, or the recording does not fit the experiment.
 fn resolved(
     args: &ExperimentArgs,
     registry: &Registry,
@@ -175,7 +175,7 @@ fn resolved(
     if experiment.is_recorded() {
         check_recording(&experiment)
             .map_err(|error| of_the_file(args, error, |alone| check_recording(alone).is_err()))?;
-        // No flag changes the recording or the topics of a file.
+        // No flag changes the recording or topics of a file, so the file is to blame.
         let opened = open(&experiment).map_err(|error| of_the_file(args, error, |_| true))?;
         experiment.recording = Some(opened);
     }
@@ -195,7 +195,7 @@ fn check_recording(experiment: &Experiment) -> Result<(), CliError> {
     Ok(parts.chain([whole.clone()]).try_for_each(|common| fits_recording(&common, played).map(drop))?)
 }
 
-/// File or preset with the flags applied, and its source.
+/// Experiment from a file or preset with the flags applied, and the name of its source.
 fn flagged(args: &ExperimentArgs, registry: &Registry) -> Result<(Experiment, String), CliError> {
     let (mut experiment, source) = written(args)?;
     if !args.transports.is_empty() {
@@ -232,8 +232,8 @@ fn no_experiments(transports: &[String], registry: &Registry) -> Result<(), CliE
     }
 }
 
-/// Experiment as the text of a file, once resolved like [`plan`]; a preset without flags stays unchanged. Fails like
-/// [`plan`], except for what is not installed here.
+/// Experiment as the text of an experiment file; a preset without flags is copied unchanged. Fails like [`plan`],
+/// except if something is not installed here.
 pub fn text(
     args: &ExperimentArgs,
     registry: &Registry,
@@ -264,7 +264,7 @@ pub fn text(
     }
 }
 
-/// Path that every process can open, whatever its working directory; `what` names it in errors.
+/// Absolute path of a readable file, valid in every process; `what` names the file in errors.
 fn absolute(what: &str, file: &Path) -> Result<String, CliError> {
     absolute_of(what, file, false)
 }
@@ -282,7 +282,7 @@ fn absolute_of(what: &str, file: &Path, may_be_folder: bool) -> Result<String, C
     path.into_os_string().into_string().map_err(|_| cannot("its path is not UTF-8 text"))
 }
 
-/// Names the file if the experiment is invalid without flags as well; a usage error is then a data error.
+/// Adds the name of the file to an error that it causes without flags as well. A usage error becomes a data error.
 fn of_the_file(args: &ExperimentArgs, error: CliError, is_wrong: impl Fn(&Experiment) -> bool) -> CliError {
     let Written::File(file) = &args.written else { return error };
     if error.code == exit::INTERRUPTED || !read(file).is_ok_and(|alone| is_wrong(&alone)) {
@@ -320,7 +320,7 @@ fn read(path: &Path) -> Result<Experiment, CliError> {
     Ok(experiment)
 }
 
-/// Transports of comma-separated lists. A piece that begins with a digit belongs to the setting before it.
+/// Splits comma-separated lists of transports. A piece that begins with a digit belongs to the setting before it.
 fn split(lists: &[String]) -> Vec<String> {
     let mut transports: Vec<String> = Vec::new();
     for list in lists {
@@ -392,7 +392,7 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
     }
     put(&mut experiment.rounds, &args.rounds);
     put(&mut experiment.for_s, &args.repeat_for);
-    // Each of these flags replaces the other setting in the file.
+    // `--rounds` replaces `for_s` in the file, and `--for` replaces `rounds`.
     match (args.rounds, args.repeat_for) {
         (Some(_), _) => experiment.for_s = None,
         (_, Some(_)) => experiment.rounds = None,

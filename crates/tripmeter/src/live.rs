@@ -34,11 +34,11 @@ use tripmeter_model::plan::Plan;
 const PERIOD: Duration = Duration::from_millis(500);
 /// Time between two frames, if all CPUs measure.
 const PERIOD_ON_MEASURED: Duration = Duration::from_secs(1);
-/// Laying out the results takes at most this fraction of the time: 1 / 20.
+/// Laying out the results takes at most 1 / 20 of the time.
 const LAYOUT_SHARE: u32 = 20;
 /// Longest wait for Ctrl-Z to take effect; a shell without job control does not stop the process.
 const STOPPING_PATIENCE: Duration = Duration::from_millis(500);
-/// Longest wait of a panic until the other thread has drawn.
+/// Longest time that a panic waits for the other thread to finish drawing.
 const PANIC_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Full-screen view, which restores the terminal when dropped.
@@ -64,7 +64,8 @@ struct Canvas {
 }
 
 impl Live {
-    /// Takes over the terminal; `stop` is set when the user ends the run. An error is the reason why there is no view.
+    /// Takes over the terminal, and sets `stop` when the user ends the run. An error is the reason why there is no
+    /// view.
     pub fn start(plan: &Plan, bar: &ProgressBar, stop: &Arc<AtomicBool>) -> Result<Self, String> {
         Self::start_beside(measured_cpus(plan), bar, end_by_time(plan), stop)
     }
@@ -140,7 +141,7 @@ impl Live {
 impl Drop for Live {
     fn drop(&mut self) {
         self.screen.end();
-        // The end wakes the thread.
+        // `end` has woken the thread, so that it finishes.
         let _ = self.thread.take().map(JoinHandle::join);
         output::release();
     }
@@ -170,7 +171,7 @@ impl Screen {
             leave();
         }
         drop(canvas);
-        // If it fails, the thread ends with its next frame.
+        // If this fails, the thread ends with its next frame.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
@@ -199,7 +200,7 @@ impl Screen {
         let mut waited = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.wake, PollFlags::IN)];
         let left = next.saturating_duration_since(Instant::now());
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-        // A signal may interrupt it.
+        // A signal may interrupt `poll`; that is no event.
         poll(&mut waited, Some(&left)).map_or(PollFlags::empty(), |_| waited[0].revents())
     }
 
@@ -243,9 +244,9 @@ impl Screen {
             return;
         };
         leave();
-        // If it fails, the run goes on.
+        // If the signal cannot be sent, the run goes on.
         let _ = kill_current_process_group(Signal::TSTP);
-        // Another thread may take the signal, so that this one runs a little longer.
+        // Another thread may receive the signal, so this one may run a little longer.
         let begin = Instant::now();
         while !is_continued.load(Relaxed) && begin.elapsed() < STOPPING_PATIENCE {
             std::thread::sleep(Duration::from_millis(5));
@@ -298,7 +299,7 @@ mod tests {
     use std::io::Read;
     use std::process::{Command, Stdio};
 
-    /// Makes this test start the view and panic.
+    /// Environment variable that makes this test start the view and panic.
     const PANICS: &str = "TRIPMETER_TEST_PANICS";
 
     #[test]
@@ -327,7 +328,7 @@ mod tests {
         let mut reader = File::from(master);
         let read = std::thread::spawn(move || {
             let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
-            // It fails once all processes have closed the terminal.
+            // Reading fails once all processes have closed the terminal.
             while let Ok(read @ 1..) = reader.read(&mut bytes) {
                 all.extend(&bytes[..read]);
             }

@@ -12,7 +12,6 @@ use tripmeter_model::folder_handle::FolderHandle;
 /// A folder locked by this command; the kernel releases it after a kill.
 pub struct CommandFolder {
     pub folder: FolderHandle,
-    /// Held until dropped.
     _lock: File,
 }
 
@@ -29,8 +28,8 @@ fn unusable(folder: &Path, error: &std::io::Error) -> CliError {
     CliError::new(exit::CANNOT_CREATE, format!("folder '{}' cannot be used: {error}", folder.display()))
 }
 
-/// Locks the folder until the file is dropped. An error names `user` as another user and `flag` to choose another
-/// folder. Fails if the folder cannot be used, or is locked by another process.
+/// Locks the folder until the file is dropped. Fails if the folder cannot be used, or another process has locked it.
+/// The error calls that process "another `user`", and suggests `flag` for another folder.
 pub fn lock(folder: &FolderHandle, user: &str, flag: &str) -> Result<File, CliError> {
     let failed = |error| unusable(folder.path(), &error);
     let file = to_lock(&folder.at(LOCK)?).map_err(failed)?;

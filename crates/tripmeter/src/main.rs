@@ -34,7 +34,7 @@ use tripmeter_engine::worker::BuiltIn;
 use tripmeter_model::exit;
 
 fn main() -> ExitCode {
-    // Before any frame that needs the stack.
+    // Must come first, before any function needs much stack.
     match os::ensure_stack() {
         Ok(()) => command_line(),
         Err(why) => {
@@ -95,7 +95,7 @@ fn command_line() -> ExitCode {
     }
 }
 
-/// Measures for the supervisor; returns the exit code.
+/// Runs a measuring process of the supervisor; returns the exit code.
 fn worker() -> u8 {
     let systems = tripmeter_builtin::systems();
     tripmeter_engine::worker::main(BuiltIn { systems: &systems, plugin: tripmeter_builtin::plugin })

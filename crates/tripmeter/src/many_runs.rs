@@ -21,18 +21,14 @@ use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 
 pub enum RunsOutcome {
-    /// All runs are available.
     All {
-        /// All runs, in order.
         folders: Vec<NamedFolder>,
         /// Good, or partial if sub-experiments failed in some runs.
         code: u8,
     },
-    /// Stopped by the user.
     Interrupted,
 }
 
-/// A request for many runs.
 pub struct ManyRuns<'a> {
     /// Experiment of one round.
     pub prepared: Prepared,
@@ -42,12 +38,12 @@ pub struct ManyRuns<'a> {
     /// File made from the runs.
     pub output: &'a Path,
     pub flag: &'static str,
-    /// True for no progress on standard error.
+    /// True to print no progress on standard error.
     pub quiet: bool,
 }
 
 impl ManyRuns<'_> {
-    /// Makes the missing runs. Fails if the folder has runs of another experiment or is locked by another command, or a
+    /// Makes the missing runs. Fails if the folder has runs of another experiment, another command has locked it, or a
     /// run measured nothing.
     pub fn make(mut self) -> Result<RunsOutcome, CliError> {
         let plan = &mut self.prepared.plan;
@@ -88,7 +84,7 @@ struct RunSeries<'a> {
     of: &'a ManyRuns<'a>,
     folder: &'a FolderHandle,
     code: u8,
-    /// Durations of this process's runs.
+    /// Durations of the runs that this process made.
     took: Vec<Duration>,
 }
 
@@ -173,7 +169,7 @@ pub fn remove_unfinished(parent: &FolderHandle, name: &str) -> Result<(), CliErr
     fs::remove_dir_all(&folder).map_err(|error| failed(error.to_string()))
 }
 
-/// Reason why there is not a single figure; `None` if there is one.
+/// Reason why a run has no figures at all; `None` if it has any.
 fn measured_nothing(manifest: &Manifest) -> Option<&str> {
     let results = &manifest.sub_experiments;
     if results.iter().flat_map(|result| &result.cells).any(|cell| !cell.trials.is_empty()) {

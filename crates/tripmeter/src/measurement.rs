@@ -43,7 +43,7 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     let (output, followers) = (asked.output, &asked.followers);
     output.sorting.refuse_with_json(output.json)?;
     if let Some(folder) = output.folder.as_deref().filter(|folder| is_results(folder)) {
-        // Results of an old version are refused because of their version, not because they exist.
+        // For results of an old version, the error names the version rather than the existing folder.
         show::read_exact(folder)?;
     }
     let prepared =
@@ -153,12 +153,13 @@ pub struct Prepared {
     parquet: Option<PathBuf>,
     /// Losses and damage that do not change the exit code.
     pub allowed: AllowedArgs,
-    /// Keeps the schedule that the plan names.
+    /// Keeps the schedule file that the plan refers to.
     _recording: Option<Opened>,
 }
 
 impl Prepared {
-    /// Finds the systems and resolves the experiment. Prints what is left out; if `quiet`, only what was named.
+    /// Finds the systems and resolves the experiment. Prints the transports left out; if `quiet`, only those that the
+    /// user named.
     pub fn new(args: &ExperimentArgs, plugins: &PluginArgs, quiet: bool) -> Result<Self, CliError> {
         let stop = stop_on_signals()?;
         let program = experiment::program()?;
@@ -268,7 +269,7 @@ impl Prepared {
         self.run_while(output, followers, shown, &mut rounds_wanted(&self.plan, self.stop.clone()))
     }
 
-    /// Runs the plan, with the number of rounds that `rounds_wanted` returns before the first and after each.
+    /// Runs the plan. `rounds_wanted` returns the number of rounds, before the first round and after each.
     pub fn run_while(
         &self,
         output: OutputFolder,
@@ -319,7 +320,7 @@ pub fn exit_code(manifest: &Manifest, allowed: AllowedArgs) -> u8 {
     if failed || !bad.is_empty() || !manifest.plan.missing.is_empty() { exit::PARTIAL } else { exit::GOOD }
 }
 
-/// Line for each payload and load without a message, although its sub-experiment was completed.
+/// Lines on payloads and loads without a message although their sub-experiment completed.
 fn unmeasured(manifest: &Manifest) -> Vec<String> {
     let planned = |result: &SubExperimentResult| {
         manifest.plan.sub_experiments.iter().find(|plan| plan.name == result.name && !plan.is_disturbed())
@@ -331,7 +332,7 @@ fn unmeasured(manifest: &Manifest) -> Vec<String> {
     lines.collect()
 }
 
-/// Line for each path proof or payload with damaged messages, and each payload that lost all.
+/// Lines on path proofs and payloads with damaged messages, and on payloads that lost all messages.
 fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
     let mut lines = Vec::new();
     let proofs = manifest.sub_experiments.iter().filter_map(|result| Some((result, result.path_proof.as_ref()?)));

@@ -17,7 +17,7 @@ pub fn print(text: &str) -> Result<(), CliError> {
     write(lines(text).as_bytes())
 }
 
-/// Prints the results folder if nothing else does: printable on a terminal, unchanged for programs.
+/// Prints the path of the results folder if nothing else shows it: escaped on a terminal, unchanged for programs.
 pub fn print_folder(asked: &OutputArgs, path: &Path) -> Result<(), CliError> {
     if !asked.quiet || asked.folder.is_some() || asked.json {
         return Ok(());
@@ -38,7 +38,7 @@ pub fn text(document: &Document) -> String {
     Text { has_intervals: true, has_help: true, ..Text::default() }.render(document)
 }
 
-/// Writes text with the program's own colours, whose other parts are printable.
+/// Writes text that has the program's own colours and is otherwise printable.
 pub fn print_coloured(text: &str) -> Result<(), CliError> {
     write(text.as_bytes())
 }
@@ -81,7 +81,7 @@ pub fn say(text: &str) {
     }
 }
 
-/// Lines held back for standard error while a full-screen view is shown.
+/// Lines for standard error that are held back while a full-screen view is shown.
 static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
 fn held() -> MutexGuard<'static, Option<Vec<String>>> {

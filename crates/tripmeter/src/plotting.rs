@@ -44,7 +44,7 @@ pub fn draw_all(folder: &Path, jobs: Vec<PictureJob<'_>>) -> Result<Vec<PathBuf>
 
 fn draw(folder: &Path, job: PictureJob<'_>) -> Result<PathBuf, CliError> {
     let picture = job().map_err(|error| CliError::new(exit::SOFTWARE, error.to_string()))?;
-    // Names of sub-experiments are checked where they are read; this check does not rely on it.
+    // A second check: names of sub-experiments are also checked where they are read.
     if !Path::new(&picture.path).components().all(|part| matches!(part, Component::Normal(_))) {
         return Err(CliError::new(exit::DATA, format!("the plot '{}' would leave its folder", picture.path)));
     }
@@ -71,8 +71,8 @@ pub fn no_link(folder: &Path) -> Result<(), CliError> {
     }
 }
 
-/// Creates a folder for plots and its parents. This comes before other output, so that a wrong name leaves nothing
-/// behind. Fails if something else has its name, even a link, or it cannot be created.
+/// Creates a folder for plots and its parents. Call it before any other output, so that a wrong name leaves nothing
+/// behind. Fails if the folder cannot be created, or is a link.
 pub fn create_folder(folder: &Path) -> Result<(), CliError> {
     no_link(folder)?;
     let failed = |error| format!("the folder '{}' cannot be created: {error}", folder.display());

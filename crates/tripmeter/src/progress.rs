@@ -17,7 +17,7 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::{finished_text, size_text};
 use tripmeter_model::plan::{Plan, SubExperiment};
 
-/// Shortest time left that lines mention.
+/// Shortest remaining time that progress lines mention.
 const LEAST_LEFT: Duration = Duration::from_secs(60);
 
 pub struct Progress<'a> {
@@ -70,7 +70,7 @@ impl Running<'_> {
         size_text(bytes, self.sub_experiment.workload.is_recorded())
     }
 
-    /// Text on how much was measured, without a payload cut off.
+    /// Text on how much was measured; a payload that was cut off does not count.
     fn measured(&self, finished: &[u64], cut_off: Option<u64>) -> String {
         match (self.sub_experiment.workload.is_recorded(), finished.is_empty()) {
             (false, _) => finished_text(&self.sub_experiment.payloads, finished, cut_off),
@@ -104,7 +104,7 @@ impl<'a> Progress<'a> {
         Self { plan, shown, bar, live, done: 0, done_after: 0, begun: (begin, 0), end, running: None }
     }
 
-    /// Sets what is still to be measured, by name and round.
+    /// Sets the sub-experiments still to be measured, by name and round.
     pub fn resume(&mut self, rest: &[(String, u32)]) {
         let of = |name: &str| self.plan.sub_experiments.iter().find(|one| one.name == name).map_or(0, weight_of_all);
         let rest: u64 = rest.iter().map(|(name, _)| of(name)).sum();
@@ -220,7 +220,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Text on the time left, if it is worth mentioning; for output without a bar.
+    /// Text on the remaining time for output without a bar; empty if it is short.
     fn left(&self) -> String {
         let (begin, before) = self.begun;
         let rest = self.bar.length().unwrap_or(0).saturating_sub(self.done) as f64;
@@ -236,7 +236,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Prints a line even if quiet.
+    /// Prints a line, even with `--quiet`.
     fn complain(&self, line: &str) {
         self.bar.suspend(|| output::say(line));
     }
@@ -270,10 +270,10 @@ fn weight_of_all(sub_experiment: &SubExperiment) -> u64 {
     sub_experiment.payloads.iter().map(|payload| weight(sub_experiment, *payload)).sum()
 }
 
-/// Estimated duration of a payload's trials by time limits, rates or the usual duration of a call; `None` if only samples
-/// end them.
+/// Estimated duration of a payload's trials, from time limits, rates or the usual duration of a call; `None` if only
+/// the number of samples ends them.
 fn load_ns(sub_experiment: &SubExperiment, payload_bytes: u64) -> Option<u64> {
-    /// Typical duration of a search in trial lengths: most of its trials are short.
+    /// Typical duration of a rate search, as a multiple of the longest trial: most of its trials are shorter.
     const SEARCH: u64 = 5;
     let most_ns = sub_experiment.time_cap_ns.unwrap_or(u64::MAX);
     let workload = &sub_experiment.workload;

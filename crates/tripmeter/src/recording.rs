@@ -45,7 +45,7 @@ pub struct Opened {
     _schedule: TempDir,
 }
 
-/// The recording that an experiment plays, or that of its topics.
+/// Recording that an experiment plays: read from its files, or made from its topics.
 pub fn open(experiment: &Experiment, stop: &AtomicBool, quiet: bool) -> Result<Opened, CliError> {
     match &experiment.written_recording {
         Some(asked) if experiment.written_topics.is_empty() => of_files(asked, stop, quiet),
@@ -53,7 +53,7 @@ pub fn open(experiment: &Experiment, stop: &AtomicBool, quiet: bool) -> Result<O
     }
 }
 
-/// Writes the schedule of topics with a size and a rate each.
+/// Writes the schedule of topics that each have a size and a rate.
 pub fn of_topics(mut recording: Recording) -> Result<Opened, CliError> {
     let written = |recording: &mut Recording| {
         let schedule = fresh_folder()?;
@@ -207,7 +207,7 @@ pub fn is_same(recording: &Recording, before: &Recording) -> bool {
     recording.sha256 == before.sha256 && recording.part == before.part
 }
 
-/// Request for the recording that was played before, from the given files.
+/// Request to play an earlier recording again, with its settings, from the given files.
 pub fn again(before: &Recording, files: &[PathBuf]) -> WrittenRecording {
     let RecordedPart { topics, from_s, until_s } = before.part.clone();
     WrittenRecording { files: files.to_vec(), speed: Some(before.speed), topics, from_s, until_s }
@@ -250,7 +250,7 @@ impl<R: Read> Read for HashedReader<'_, R> {
 }
 
 impl RecordingError {
-    /// Error in one line, with the file, and the bytes and messages read before it.
+    /// Error in one line, with the file, and the bytes and messages read before the error.
     fn told(self, file: &Path, bytes: u64, messages: u64) -> CliError {
         let place = format!("recording '{}'", file.display());
         match self {

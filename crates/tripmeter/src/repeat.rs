@@ -1,4 +1,4 @@
-//! Rounds that end by time (`--for`): their number, estimated after each.
+//! Number of rounds of a run with `--for`, estimated after each round.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::Plan;
 
-/// Interval of checks whether the next round may begin.
+/// Interval between checks if the next round may begin.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Returns a function that estimates the total number of rounds: the plan's, or as many as fit into its time.
 ///
-/// Rounds of earlier processes are added, but only rounds begun by this one enter the estimate. Until the first of
-/// these has ended, the plan's number stays. The function waits if there would be too many rounds.
+/// The total includes rounds of earlier processes, but the estimate uses only rounds of this process. Until its first
+/// round has ended, the plan's number stays. The function waits if there would be too many rounds.
 pub fn rounds_wanted(plan: &Plan, stop: Arc<AtomicBool>) -> impl FnMut(&Manifest) -> u32 + use<> {
     let (for_ns, most) = (plan.for_ns, plan.most_rounds());
     let (mut begin, mut before) = (Instant::now(), None);
@@ -34,7 +34,7 @@ pub fn rounds_wanted(plan: &Plan, stop: Arc<AtomicBool>) -> impl FnMut(&Manifest
     }
 }
 
-/// Rounds that fit into a time, given that `rounds` took `spent`, and at most `most`; the last begins before the end.
+/// Number of rounds that begin within the time `whole`, at most `most`, given that `rounds` took `spent`.
 fn within(whole: Duration, spent: Duration, rounds: u32, most: u32) -> u32 {
     let fit = whole.as_secs_f64() * f64::from(rounds) / spent.as_secs_f64().max(1e-9);
     fit.ceil().clamp(1.0, f64::from(most)) as u32

@@ -1,4 +1,4 @@
-//! Results folders to judge: one, one of its rounds, or many.
+//! Results folders to judge: a single one, one of its rounds, or many.
 
 use crate::commands::show;
 use crate::database::{Contents, last_part};
@@ -15,13 +15,13 @@ use tripmeter_model::{exit, printable};
 pub const UNFINISHED: &str = ".unfinished";
 const NAMES_IN_A_NOTE: usize = 5;
 
-/// A results folder among others.
+/// Results folder, one of several.
 #[derive(Clone, Debug)]
 pub struct NamedFolder {
     /// Last part of its path, printable.
     pub name: String,
     pub path: PathBuf,
-    /// True if the user named this folder, not one that contains it.
+    /// True if the user named this folder itself, not a folder that contains it.
     pub is_named: bool,
 }
 
@@ -35,9 +35,9 @@ pub fn open(path: &Path, allows_damage: bool) -> Result<JudgedResults, CliError>
     })
 }
 
-/// Folder with the manifest for a path, and the number of the round if the path is a round of that folder.
+/// Folder with the manifest that a path belongs to, and the number of the round if the path is one of its rounds.
 pub fn with_manifest(path: &Path) -> (PathBuf, Option<u32>) {
-    // Whatever the spelling, such as `.` or a link.
+    // Resolves paths such as `.` and links.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let round = real.file_name().and_then(|name| round_of(&name.to_string_lossy()));
     match (round, real.parent()) {
@@ -46,7 +46,8 @@ pub fn with_manifest(path: &Path) -> (PathBuf, Option<u32>) {
     }
 }
 
-/// Reads a results folder. Returns `None`, with a note, if it is being measured, or if it is unreadable and unnamed.
+/// Reads a results folder. Returns `None`, with a note, if it is being measured, or if it cannot be read and the user
+/// did not name it.
 pub fn open_finished(folder: &NamedFolder, allows_damage: bool) -> Result<Option<JudgedResults>, CliError> {
     let results = match open(&folder.path, allows_damage) {
         Err(error) if !folder.is_named => {
@@ -87,8 +88,8 @@ pub fn round_of(name: &str) -> Option<u32> {
     name.strip_prefix("round-")?.parse().ok().filter(|round| *round > 0)
 }
 
-/// Results folders given, and those within other folders given, oldest first. One note names everything else there.
-/// Fails if one is not a folder, or contains no results folder.
+/// Results folders among `folders` and inside the others, oldest first. One note per folder names everything else in
+/// it. Fails if a path is not a folder, or contains no results folder.
 pub fn folders_in(folders: &[PathBuf]) -> Result<Vec<NamedFolder>, CliError> {
     let mut found = Vec::new();
     for folder in folders {
@@ -120,7 +121,7 @@ fn of_database(folder: &Path) -> Result<Vec<NamedFolder>, CliError> {
     Ok(ours.into_iter().map(named).collect())
 }
 
-/// Prints one note of the names ignored in a folder.
+/// Prints one note on the names that are ignored in a folder.
 pub fn note_ignored(folder: &Path, names: impl Iterator<Item = String>) {
     let names: Vec<String> = names.map(|name| format!("'{}'", printable::line(&name))).collect();
     if !names.is_empty() {
@@ -143,7 +144,7 @@ pub fn selection(names: &[String], results: &[&JudgedResults]) -> Result<Selecti
     selection.map_err(|why| CliError::new(exit::USAGE, format!("{why} (--figures)")))
 }
 
-/// Prints a note per sub-experiment that is left out as untrusted or interrupted, or was ended by a time cap.
+/// Prints a note per sub-experiment that is left out (untrusted or interrupted), or that a time cap ended.
 pub fn note_left_out(name: &str, results: &JudgedResults) {
     results.reservations(name).iter().for_each(|line| output::say(&format!("note: {line}")));
 }

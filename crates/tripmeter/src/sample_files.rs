@@ -1,4 +1,4 @@
-//! Sample files of results, found by manifest, wherever the folder was copied to.
+//! Sample files of results, found from the manifest, even if the folder was copied elsewhere.
 
 use crate::error::CliError;
 use crate::output;
@@ -13,10 +13,10 @@ use tripmeter_model::samples::{SAMPLES, SampleReader};
 
 /// Sample file of a sub-experiment in a round.
 pub enum SampleFile {
-    /// Preferred if both exist.
+    /// CSV file, which is preferred if both exist.
     Csv(PathBuf),
     Parquet(PathBuf),
-    /// None was kept.
+    /// No samples were kept.
     None,
 }
 
@@ -50,8 +50,8 @@ fn are_kept(manifest: &Manifest, result: &SubExperimentResult) -> bool {
         && without.all(|sub| sub.name != result.name)
 }
 
-/// True if results have a folder of samples, or none was to be written. Results may have been copied without samples;
-/// a note then says that plots of samples are left out.
+/// True if results have a folder of samples, or were measured without one. Results may have been copied without their
+/// samples; see [`note_absent`].
 pub fn are_there(folder: &Path, manifest: &Manifest) -> bool {
     let mut kept = manifest
         .sub_experiments
@@ -64,7 +64,7 @@ pub fn are_there(folder: &Path, manifest: &Manifest) -> bool {
     }
 }
 
-/// Notes folders copied without their samples.
+/// Prints a note for each folder that was copied without its samples.
 pub fn note_absent<'a>(results: impl Iterator<Item = (&'a PathBuf, &'a Manifest)>) {
     for (folder, _) in results.filter(|(folder, manifest)| !are_there(folder, manifest)) {
         output::say(&format!("note: '{}' has no samples; charts of samples are left out", folder.display()));

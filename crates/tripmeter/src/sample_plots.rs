@@ -18,7 +18,7 @@ use tripmeter_report::plots::samples::{Histogram, SampleSeries};
 /// Plot data of a trial in a closed loop.
 struct Shapes {
     payload: String,
-    /// Half a round trip, or a logger call.
+    /// Figure plotted: half a round trip, or a logger call.
     figure: Figure,
     /// Median and 99th percentile, in microseconds.
     quantiles_us: [f64; 2],

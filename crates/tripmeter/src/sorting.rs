@@ -7,8 +7,7 @@ use tripmeter_model::exit;
 use tripmeter_report::document::Document;
 
 impl SortArgs {
-    /// Sorts the tables that have the column. Fails if there are tables but none has the column; names those that
-    /// exist.
+    /// Sorts the tables that have the column. If none has it, but there are other columns, the error names these.
     pub fn apply<'a>(&self, documents: impl IntoIterator<Item = &'a mut Document>) -> Result<(), CliError> {
         let Some(sort) = &self.sort else { return Ok(()) };
         let mut documents: Vec<&mut Document> = documents.into_iter().collect();
@@ -31,7 +30,7 @@ impl SortArgs {
         }
     }
 
-    /// Refuses `--sort` if no table is printed. Fails if both are given.
+    /// Fails if `--sort` is given together with `--json`, which prints no tables.
     pub fn refuse_with_json(&self, is_json: bool) -> Result<(), CliError> {
         match is_json && self.sort.is_some() {
             true => {

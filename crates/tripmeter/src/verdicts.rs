@@ -16,7 +16,7 @@ use tripmeter_stats::change::{ChangeVerdict, Control};
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 
-/// Expected share of false alarms among the changes called, at most.
+/// Maximum expected share of false alarms among the changes reported.
 pub const RATE: f64 = 0.05;
 pub const CONTROL: Control = Control::Fdr(RATE);
 
@@ -69,7 +69,7 @@ pub fn judgement_json(one: &JudgedFigure) -> Value {
     value
 }
 
-/// Document followed by the fields of its command.
+/// JSON of a document, with the fields of its command added.
 pub fn with_fields(document: &VerdictDocument, fields: Value) -> Value {
     let mut made = serde_json::to_value(document).expect("it is plain data");
     if let (Value::Object(made), Value::Object(fields)) = (&mut made, fields) {
@@ -125,7 +125,7 @@ fn known<'a>(name: &'a str, notes: &'a [String]) -> impl Iterator<Item = Verdict
     notes.iter().map(move |what| trouble(Some(name), what, false))
 }
 
-/// Figures and sub-experiments that only one side has.
+/// Troubles for figures and sub-experiments that only one side has.
 fn one_sided(missing: &[String], new: &[String], strict: bool) -> Vec<VerdictTrouble> {
     let missing = missing.iter().map(|what| trouble(None, format!("missing in the results: {what}"), true));
     missing.chain(new.iter().map(|what| trouble(None, format!("only in the results: {what}"), strict))).collect()
@@ -195,7 +195,7 @@ pub fn of_ranks(made: &ByRuns, strict: bool, exit_code: u8) -> VerdictDocument {
     VerdictDocument { false_discovery_rate: rate(&made.question), ..document }
 }
 
-/// Verdict of `ab` on `side`, its second side; `troubles` are lines, and true if `ab` fails by them.
+/// Verdict of `ab` on `side`, its second side. Each of `troubles` is a line, and true if it makes `ab` fail.
 pub fn of_pairs(
     side: &str,
     judged: &[JudgedFigure],

@@ -149,7 +149,7 @@ pub struct AbWorkloadArgs {
 /// Command whose workload both sides run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbCommand {
-    /// That of the pattern.
+    /// Command with the name of its pattern.
     Pattern(Pattern),
     /// `replay`, which plays a recording.
     Replay,
@@ -160,7 +160,7 @@ impl AbCommand {
         if let Self::Pattern(pattern) = self { Some(pattern) } else { None }
     }
 
-    /// True if it plays topics of a recording, or of `--topic`.
+    /// True if the command can play topics from a recording or from `--topic`.
     pub fn plays_topics(self) -> bool {
         let has_both = |facts: &PatternFacts| facts.has_axis(Axis::Topics) && facts.has_load(LoadKind::Recorded);
         self.pattern().is_none_or(|pattern| has_both(facts(pattern)))
@@ -187,10 +187,10 @@ fn command() -> impl TypedValueParser<Value = AbCommand> {
 }
 
 impl AbWorkloadArgs {
-    /// Workload from the flags; those that the command lacks are refused when the plan is made.
+    /// Workload from the flags. Flags that the command lacks are refused later, when the plan is made.
     pub fn common(&self) -> Common {
         Common {
-            // Without one, it is the default or that of the recording.
+            // Without `--pattern`: the default pattern, or the one of the recording.
             pattern: self.command.and_then(AbCommand::pattern),
             rate: self.rate.clone(),
             topics: self.topics,

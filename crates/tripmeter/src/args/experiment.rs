@@ -14,9 +14,7 @@ use tripmeter_model::experiment::{Common, Mode, WrittenRecording, WrittenTopic};
 pub enum Written {
     #[default]
     Flags,
-    /// A preset that ships with the program.
     Preset(String),
-    /// A TOML file.
     File(PathBuf),
 }
 
@@ -24,7 +22,7 @@ pub enum Written {
 #[derive(Clone, Default)]
 pub struct ExperimentArgs {
     pub written: Written,
-    /// Transports; with a preset or file, those whose sub-experiments are kept.
+    /// Transports to measure; of a preset or file, only their sub-experiments are kept.
     pub transports: Vec<String>,
     /// Settings of the pattern.
     pub common: Common,
@@ -41,7 +39,7 @@ pub struct ExperimentArgs {
 }
 
 impl ExperimentArgs {
-    /// The preset of that name, or else the file.
+    /// Request for a preset or file; a name that is both means the preset.
     pub fn written(experiment: &str, measuring: &MeasuringArgs) -> Self {
         let is_preset = crate::embedded::presets().iter().any(|(name, _)| *name == experiment);
         let is_file = !is_preset && (experiment.contains(['/', '.']) || PathBuf::from(experiment).exists());
@@ -49,7 +47,7 @@ impl ExperimentArgs {
         Self { written, measuring: measuring.clone(), ..Self::default() }
     }
 
-    /// Pattern over transports; all available ones if none is named.
+    /// Request to measure a pattern over the named transports, or over all available ones if none is named.
     fn for_transports(
         transports: &TransportArgs,
         common: Common,

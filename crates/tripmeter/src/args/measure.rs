@@ -57,7 +57,7 @@ pub fn measuring_and(more: &[&'static str]) -> Vec<&'static str> {
     [more, &MEASURING].concat()
 }
 
-/// Flags that must be repeated for a resumed run, which would otherwise log in to hosts that somebody else named.
+/// Flags that must be repeated to resume a run, which would otherwise log in to hosts that somebody else chose.
 const GIVEN_AGAIN: [&str; 4] = ["to", "push", "interface", "to_interface"];
 
 /// Flags that a resumed run takes from its plan.

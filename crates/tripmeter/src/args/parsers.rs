@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use tripmeter_model::experiment::WrittenTopic;
 
-/// Parser of a path that other processes and files can name as UTF-8 text.
+/// Parser of a path that must be UTF-8, because it is written to files and passed to other processes.
 pub fn text_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|path| match path.into_string() {
         Ok(path) if path.is_empty() => Err("it is empty"),

@@ -90,13 +90,11 @@ pub enum ExportFormat {
     /// Tables for other programs and for pages.
     Table(TableFormat),
     Plots(tripmeter_report::plots::Format),
-    /// JUnit XML.
     Junit,
     /// Workflow commands and a job summary.
     Github,
     /// Bencher Metric Format.
     Bencher,
-    /// OpenMetrics text.
     OpenMetrics,
     /// Figures and samples as Parquet.
     Parquet,

@@ -38,9 +38,9 @@ use tripmeter_model::pattern::TrialEnd;
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_stats::shift::fewest_pairs;
 
-/// Default payloads; each one more makes all verdicts harder.
+/// Default payloads; few, because each additional comparison raises the evidence that every verdict needs.
 const DEFAULT_PAYLOADS: &str = "1k,64k";
-/// Rounds that show the spread of figures between runs, unless the level needs more.
+/// Least number of rounds, which shows how much figures vary from run to run; many comparisons need more.
 const FIRST_ROUNDS: u64 = 10;
 
 pub struct AbReport {
@@ -76,7 +76,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let selection = asked::selection(args)?;
     let opened = recording(args, &stop)?;
     let mut plan = plan(args, &registries, opened.as_ref())?;
-    // An earlier run's seed keeps its random order.
+    // The seed of the unfinished run keeps its random order.
     let before = unfinished.as_ref().map(Unfinished::seed).filter(|_| args.measuring.seed.is_none());
     plan.seed = before.unwrap_or(plan.seed);
     let first = &plan.sub_experiments[0];
@@ -185,7 +185,7 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> R
             topics: args.workload.topic.clone(),
             measuring: args.measuring.clone(),
             no_floor: true,
-            // There are several, and their number is not known yet.
+            // Any number above 1 will do: the number of rounds is decided later.
             rounds: Some(FIRST_ROUNDS as u32),
             ..ExperimentArgs::default()
         };
@@ -219,7 +219,7 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> R
     Ok(plan)
 }
 
-/// Number of figures judged per row by default: where bounds end a trial the rate, or else two of the latency.
+/// Default number of figures judged per row: the rate if bounds end a trial, else two of the latency.
 fn usual_figures(side: &SubExperiment) -> usize {
     if side.trial_end() == Some(TrialEnd::Bounds) { 1 } else { 2 }
 }
@@ -263,10 +263,10 @@ fn in_its_folder(args: &AbArgs, side: usize, sub: &SubExperiment, registry: &Reg
     Err(CliError::new(exit::NO_INPUT, text))
 }
 
-/// Rounds asked for, or enough to show the spread of the figures and to make an interval possible.
+/// Requested number of rounds, or enough for the spread of the figures and for confidence intervals.
 fn first_rounds(args: &AbArgs, comparisons: u64) -> Result<u32, CliError> {
     let fewest = fewest_pairs(verdicts::RATE);
-    // Needed by a single change among all comparisons.
+    // Enough to detect a single change among all comparisons.
     let fewest_of_all = fewest_pairs(verdicts::RATE / comparisons as f64);
     let Some(rounds) = args.rounds else { return Ok(fewest_of_all.max(FIRST_ROUNDS) as u32) };
     if !(fewest..=MOST_PAIRS).contains(&rounds.into()) {

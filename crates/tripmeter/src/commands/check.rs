@@ -1,4 +1,4 @@
-//! `tripmeter check`: results against limits.
+//! `tripmeter check`: checks results against limits.
 
 use crate::args::CheckArgs;
 use crate::error::CliError;
@@ -57,7 +57,7 @@ pub fn limits(file: &Path) -> Result<FigureLimits, CliError> {
     }
 }
 
-/// Loosens limits so that at most 5 % of runs as in the folder break any; prints the factors.
+/// Loosens limits so that at most 5 % of runs like those in the folder break any; prints the factors.
 fn loosened(limits: &FigureLimits, folder: &Path, allows_damage: bool) -> Result<FigureLimits, CliError> {
     let mut checks = Vec::new();
     for run in folders_in(&[folder.to_owned()])? {
@@ -84,7 +84,7 @@ fn loosened(limits: &FigureLimits, folder: &Path, allows_damage: bool) -> Result
     Ok(factors.applied(limits))
 }
 
-/// Check of a run; fails if it lacks anything that has limits.
+/// Checks a run; fails if it lacks anything that has limits.
 fn whole(limits: &FigureLimits, results: &JudgedResults) -> Result<ResultsCheck, String> {
     let check = ResultsCheck::new(limits, results);
     let distrusted = check.checked.iter().find_map(|one| Some(format!("'{}': {}", one.name, one.distrust.as_ref()?)));

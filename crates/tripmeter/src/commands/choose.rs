@@ -20,7 +20,7 @@ use tripmeter_report::{Choice, Wish, counted};
 use tripmeter_stats::rounds::ALPHA;
 use tripmeter_stats::shift::fewest_pairs;
 
-/// Seconds of a sub-experiment in addition to its messages: processes, path proof, probes.
+/// Seconds that processes, path proof and probes add to the messages of a sub-experiment.
 const START_S: f64 = 2.0;
 const FEWEST: u64 = 20;
 
@@ -41,9 +41,9 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     }
     let samples = args.measuring.samples.unwrap_or(wanted(args.by));
     let mut asked = args.experiment(samples);
-    // Their default number depends on the transports.
+    // The default number of rounds depends on the number of transports; it is least for two.
     asked.rounds = args.rounds.or(Some(fewest_rounds(2)));
-    // Transports that are left out are part of the ranking.
+    // Quiet, because the ranking lists the transports that are left out.
     let mut prepared = Prepared::new(&asked, &args.output.plugins, true)?;
     let rounds = args.rounds.unwrap_or(fewest_rounds(prepared.plan.sub_experiments.len()));
     (asked.rounds, prepared.plan.rounds) = (Some(rounds), rounds);
@@ -79,7 +79,7 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     Ok(code(&manifest, found))
 }
 
-/// Exit code of a ranking, whose own is `found`: what was not measured is no good answer.
+/// Exit code of `choose`: that of the ranking, `found`, unless something was not measured.
 fn code(manifest: &Manifest, found: u8) -> u8 {
     let is_measured = manifest.sub_experiments.iter().flat_map(|one| &one.cells).any(|cell| !cell.trials.is_empty());
     let is_whole = manifest.sub_experiments.iter().all(|one| one.status == RunStatus::Complete);
@@ -91,12 +91,12 @@ fn code(manifest: &Manifest, found: u8) -> u8 {
     }
 }
 
-/// Rounds that show a difference of a single transport among `transports`: the fewest whose ratios have intervals.
+/// Least number of rounds for which the ratios between `transports` transports have confidence intervals.
 fn fewest_rounds(transports: usize) -> u32 {
     fewest_pairs(ALPHA / transports.saturating_sub(1).max(1) as f64) as u32
 }
 
-/// Messages of a round that bound the statistic.
+/// Messages per round, enough that a percentile is not just the maximum.
 fn wanted(by: Statistic) -> u64 {
     match by {
         Statistic::P999 => 4000,
@@ -105,8 +105,8 @@ fn wanted(by: Statistic) -> u64 {
     }
 }
 
-/// Number of messages wanted that the budget allows; prints how long they take. Fails if the budget allows too few, or
-/// fewer than requested.
+/// Messages per round within the budget, at most `wanted`; prints how long they take. Fails if the budget allows too
+/// few, or fewer than requested.
 fn affordable(args: &ChooseArgs, plan: &Plan, wanted: u64) -> Result<u64, CliError> {
     let rate = args.rate.expect("clap requires a rate to measure at");
     let runs = plan.sub_experiments.len() as f64 * f64::from(plan.rounds);
@@ -144,7 +144,7 @@ fn affordable(args: &ChooseArgs, plan: &Plan, wanted: u64) -> Result<u64, CliErr
     Ok(low)
 }
 
-/// Total number of rounds, given those done within the time spent, in seconds.
+/// Total number of rounds: those planned, or those done if one more would exceed the budget.
 fn rounds_within(budget_s: f64, spent_s: f64, done: u32, planned: u32) -> u32 {
     let next_s = spent_s / f64::from(done.max(1));
     if done > 0 && spent_s + next_s > budget_s { done } else { planned }

@@ -1,4 +1,4 @@
-//! `tripmeter compare`: results against older ones.
+//! `tripmeter compare`: compares results with older ones.
 
 use crate::args::{CompareArgs, Method};
 use crate::error::CliError;
@@ -22,7 +22,7 @@ use tripmeter_stats::shift::fewest_runs;
 
 /// Default limit on the growth of a figure.
 const THRESHOLD: f64 = 0.1;
-/// Defaults of the largest share that counts as no change, and of the change that the power is given for.
+/// Defaults: largest change that is ignored, and the change that is detected with probability `POWER`.
 const MARGIN: f64 = 0.02;
 const EFFECT: f64 = 0.1;
 const POWER: f64 = 0.95;
@@ -77,7 +77,7 @@ fn judged(args: &CompareArgs, [_, new]: [&JudgedResults; 2]) -> Vec<JudgedFolder
     vec![verdicts::judged_folder(&args.new, &new.manifest)]
 }
 
-/// Error that names the figures that each side has instead.
+/// Error for sides without a common figure; it names the figures that each side has.
 fn nothing(args: &CompareArgs, [missing, new]: [&[String]; 2]) -> CliError {
     let [old, new] = [(&args.old, missing), (&args.new, new)].map(|(folder, own)| {
         let has = if own.is_empty() { "no others".to_owned() } else { listed(own) };

@@ -18,7 +18,7 @@ use tripmeter_model::host::HostLook;
 struct Findings<'a> {
     #[serde(flatten)]
     audit: &'a Audit,
-    /// Per system, resources that others can reach while it is measured.
+    /// Resources that others can reach while a system is measured, by system.
     open_to_others: &'a BTreeMap<&'a str, &'a [String]>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     hosts: &'a [HostLook],
@@ -99,7 +99,7 @@ fn unusable(error: &CliError) -> Finding {
     }
 }
 
-/// Installed systems that leave something open to others.
+/// Resources that installed systems leave open to others, by system.
 fn open_to_others(registry: &Registry) -> BTreeMap<&str, &[String]> {
     let is_here = |entry: &&Entry| !matches!(entry.source, SystemSource::Missing { .. });
     let all =

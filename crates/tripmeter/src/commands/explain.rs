@@ -19,7 +19,7 @@ use tripmeter_model::{Touch, Wait, exit};
 use tripmeter_report::document::{Block, Cell, Document, Missing};
 use tripmeter_report::small_queues;
 
-/// Maximum number of round trips of the shorter of the two traced passes; the other has three times as many.
+/// Maximum number of round trips in the shorter traced pass; the longer one has three times as many.
 const TRACED: u64 = 500;
 
 pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
@@ -88,7 +88,7 @@ fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
     }
 }
 
-/// Notes where cycles are missing although this machine can count them.
+/// Adds a note if a transport's cycles are missing although this machine can count them.
 fn note_uncounted(transport: &mut ExplainedTransport) {
     if transport.cost.is_some_and(|cost| cost.cycles.is_none()) {
         let why = "no cycles and instructions: its processes could not count them; logs/ in the results folder says \

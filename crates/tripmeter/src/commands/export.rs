@@ -125,7 +125,8 @@ pub fn plots_of_run(manifest: &Manifest, folder: &FolderHandle, quiet: bool) -> 
     Ok(())
 }
 
-/// Plots every chart of the documents, the first of each name; returns the files.
+/// Plots the charts of the documents, and returns the files. If several charts have one name, only the first is
+/// plotted.
 fn draw(documents: &[Document], place: &Path, options: Options) -> Result<Vec<PathBuf>, CliError> {
     let mut names = HashSet::new();
     let all = documents.iter().flat_map(Document::charts).filter(|chart| names.insert(chart.name.as_str()));

@@ -106,7 +106,7 @@ fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Resu
         if show::read(&there).is_err() {
             continue;
         }
-        // A host may have been left out of HOSTS.toml in between, and have another address now.
+        // Earlier jobs may be on hosts that HOSTS.toml no longer lists, or lists with another address.
         let is_known = |name: &str| fleet.hosts.iter().any(|host| host.name == name && earlier.hosts.contains(host));
         if let Some(name) = job.hosts().find(|name| !is_known(name)) {
             let text = format!(
@@ -122,7 +122,7 @@ fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Resu
     Ok(fleet)
 }
 
-/// Removes what was being unpacked when an earlier process ended. Nobody unpacks anything there while this one holds the lock.
+/// Removes results that an earlier process had only partly unpacked. The lock keeps others from unpacking anything now.
 fn remove_unpacked(handle: &FolderHandle) -> io::Result<()> {
     for entry in fs::read_dir(handle.at("")?)?.filter_map(Result::ok) {
         let is_left = entry.file_name().as_encoded_bytes().starts_with(FETCHED.as_bytes());

@@ -88,7 +88,8 @@ fn read(args: &HistoryArgs) -> Result<(History, Vec<PathBuf>, Vec<JudgedFolder>)
             all.push((folder, results));
         }
     }
-    // Names contain the local time of the host that ran; experiments begun at one time stay in the order of names.
+    // Not by name, because names contain the local time of their host. Experiments with equal start times stay in the
+    // order of names.
     let begun = |results: &JudgedResults| tripmeter_engine::time_of(&results.manifest.started);
     all.sort_by_cached_key(|(_, results)| begun(results).map_or((true, 0), |time| (false, time)));
     let selection = selection(&args.figures.figures, &all.iter().map(|(_, results)| results).collect::<Vec<_>>())?;

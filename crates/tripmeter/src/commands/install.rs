@@ -15,7 +15,7 @@ use tripmeter_engine::suggest::did_you_mean;
 use tripmeter_model::exit;
 use tripmeter_model::sidecar::Sidecar;
 
-/// Script of the sources that builds plugins.
+/// Script in the source tree that builds plugins.
 const BUILD: &str = "scripts/build-transports.sh";
 /// Name for the Parquet writer, which belongs to no system.
 const PARQUET: &str = "parquet";
@@ -107,7 +107,7 @@ impl<'a> Steps<'a> {
         let left_out = left_out.into_iter().map(|one| one.system.as_str()).collect();
         let mut plugins: Vec<&Sidecar> = chosen.iter().copied().filter(|one| !one.build.is_empty()).collect();
         if source.is_none() {
-            // Installed by a package.
+            // Plugins that a package has installed need no sources.
             plugins.retain(|one| !experiment::is_beside_plugins(&plugin_file(one), &program));
             let no_parquet = parquet && !experiment::is_beside_plugins(parquet::PROGRAM, &program);
             if no_parquet || !plugins.is_empty() {

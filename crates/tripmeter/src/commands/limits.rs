@@ -57,7 +57,7 @@ pub fn limits(args: &LimitsArgs) -> Result<u8, CliError> {
         return Ok(code);
     }
     let mut document = tripmeter_report::limits(&derived.limits);
-    // An error here would come too late: the limits are written.
+    // An unknown column is only noted, because the limits are already written.
     args.sorting.apply_or_say([&mut document]);
     output::print(&output::text(&document))?;
     output::print(&format!("\nwrote '{}': percentile {} over the runs\n", args.output.display(), args.percentile))?;
@@ -81,7 +81,7 @@ fn runs(folders: &[NamedFolder], args: &LimitsArgs) -> Result<Vec<LimitRun>, Cli
     Ok(all.iter().flat_map(|(folder, results)| LimitRun::from_results(&folder.name, results, &selection)).collect())
 }
 
-/// Note if some limits are percentiles of too few samples, which `check` can call only inconclusive.
+/// Note if some figures are percentiles of too few samples, so that `check` can only find them inconclusive.
 fn too_few_samples(runs: &[LimitRun]) -> Option<String> {
     let mut needed = runs.iter().flat_map(|run| &run.figures).filter_map(|one| Some((&one.address, one.needs?)));
     let (first, needs) = needed.next()?;
@@ -91,7 +91,7 @@ fn too_few_samples(runs: &[LimitRun]) -> Option<String> {
     ))
 }
 
-/// Note if runs fail the limits derived from them, because there are too few for the percentile.
+/// Note if some runs exceed the limits derived from them, because there are too few runs for the percentile.
 fn too_few(derived: &DerivedLimits, runs: &[LimitRun], percentile: f64) -> Option<String> {
     let fewest = fewest_for_percentile(percentile).filter(|fewest| (runs.len() as u64) < *fewest)?;
     let broken = derived.broken(runs);
@@ -110,7 +110,7 @@ fn too_few(derived: &DerivedLimits, runs: &[LimitRun], percentile: f64) -> Optio
     ))
 }
 
-/// Note on what some runs lack.
+/// Note on a sub-experiment, payload or figure that some runs lack.
 fn missing(gap: &RunGap, runs: usize) -> String {
     format!("note: '{}' is missing in {} of {runs} runs: {}", gap.what, gap.missing_in.len(), listed(&gap.missing_in))
 }

@@ -41,7 +41,7 @@ struct Here<'a> {
     daemon_missing: bool,
     reason: Option<String>,
     max_payload_bytes: Option<u64>,
-    /// Maximum bytes per system send; 0 if messages are not split.
+    /// Maximum bytes per send call; 0 if messages are not split.
     packet_bytes: Option<u64>,
 }
 
@@ -239,7 +239,7 @@ fn properties(variant: &Variant) -> String {
     properties.iter().filter(|(holds, _)| *holds).map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
 }
 
-/// Size limit as text: in MB from 1 MiB.
+/// Size limit as text: in bytes, or in MB from 1 MiB on.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1_048_576 => format!("{} bytes", display_size(bytes)),

@@ -90,7 +90,7 @@ pub fn plugin_check(args: &PluginCheckArgs) -> Result<u8, CliError> {
     ended.map(|()| if is_good { exit::GOOD } else { exit::FINDING })
 }
 
-/// Runs and prints parts up to the first that cannot be run; returns those before it, and its error.
+/// Runs and prints parts until one cannot be run; returns the parts before it, and its error.
 fn run_parts(
     all: impl IntoIterator<Item = (&'static str, impl FnOnce() -> Result<Vec<String>, SuiteError>)>,
     print: impl Fn(&str) -> Result<(), CliError>,

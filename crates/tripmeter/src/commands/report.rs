@@ -21,7 +21,7 @@ use tripmeter_model::pattern::TrialEnd;
 use tripmeter_report::document::Document;
 use tripmeter_report::{NamedResults, PageChecks, PageInput, SampledTrial, page_of, render};
 
-/// Maximum number of samples that a run reads again for its page, which takes a fraction of a second.
+/// Maximum number of samples that a run reads back for its page; reading them takes a fraction of a second.
 const MOST_SAMPLES: u64 = 1_000_000;
 
 pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
@@ -153,8 +153,8 @@ pub fn of_run(manifest: &Manifest, handle: &FolderHandle, is_quiet: bool) -> Res
     written(handle, &page, is_quiet)
 }
 
-/// Samples kept of the first payloads in the first round of each sub-experiment, except where bounds end a trial: few
-/// are kept there.
+/// Number of samples kept for the first payload and round of each sub-experiment. Sub-experiments whose trials end by
+/// bounds do not count, because they keep few.
 fn first_samples(manifest: &Manifest) -> u64 {
     let plan = &manifest.plan;
     if plan.raw.is_none() {
@@ -171,7 +171,7 @@ fn first_samples(manifest: &Manifest) -> u64 {
 fn html(results: &[NamedResults<'_>], samples: &[SampledTrial], checks: &PageChecks) -> String {
     let names: Vec<&str> = results.iter().map(|one| one.name).collect();
     let title = match results {
-        // The source "flags" says nothing that identifies the results.
+        // The source "flags" does not identify the results.
         [one] if ["flags", one.name].contains(&one.manifest.plan.source.as_str()) => one.name.to_owned(),
         [one] => format!("{} · {}", one.manifest.plan.source, one.name),
         _ => names.join(" · "),

@@ -1,4 +1,4 @@
-//! `tripmeter run --resume`: measures what is missing in a results folder, of any command that measures a plan once.
+//! `tripmeter run --resume`: measures what is missing in the results folder of any command that measures one plan.
 
 use super::show;
 use crate::ab_json;
@@ -52,7 +52,7 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
         let (rest, all) = (begun.rest().len(), begun.plan().sub_experiments.len() * begun.plan().rounds as usize);
         output::say(&format!("continuing: {rest} of {all} sub-experiments are incomplete"));
     }
-    // Printed even if nothing else is: it may be an hour.
+    // Printed even with `--quiet`: the rest may take an hour.
     time_left(&begun).iter().for_each(|line| output::say(line));
     // Nothing is left to measure, so the folder stays unchanged.
     if finished.status == RunStatus::Complete && begun.rest().is_empty() {
@@ -67,7 +67,7 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
     finish(&prepared, &manifest, &folder, &running.output, running.shown)
 }
 
-/// Note on how long a run that ends by time repeats rounds.
+/// Note on how much longer a run with `--for` repeats rounds.
 fn time_left(begun: &Begun) -> Option<String> {
     let words = |ns: u64| HumanDuration(Duration::from_nanos(ns)).to_string();
     let asked = words(begun.plan().for_ns?);
@@ -104,8 +104,8 @@ fn check(folder: &Path, manifest: &Manifest, args: &RunArgs, registry: &Registry
     check_settings(rest, registry, &args.setting)
 }
 
-/// Fails if a system to be measured is unknown. The path of a plugin is not kept in the folder, because the folder
-/// could then make it run. A known system that is not installed fails later.
+/// Fails if a system to be measured is unknown. The folder does not record paths of plugins, because whoever made it
+/// could then have any code run. A known system that is not installed fails later.
 fn check_systems<'a>(transports: impl Iterator<Item = &'a Transport>, registry: &Registry) -> Result<(), CliError> {
     let mut systems = transports.map(|transport| &transport.system);
     let Some(system) = systems.find(|system| registry.find(system).is_none()) else { return Ok(()) };
@@ -116,8 +116,8 @@ fn check_systems<'a>(transports: impl Iterator<Item = &'a Transport>, registry: 
     Err(CliError::new(exit::USAGE, printable::line(&text)))
 }
 
-/// Fails unless the user names the settings of the plan that may name files or hosts. Whoever made the folder may have
-/// set any, which the processes would read or connect to.
+/// Fails unless the user repeats the plan's settings that may name files or hosts. Otherwise, whoever made the folder
+/// could choose what the processes read or connect to.
 fn check_settings<'a>(
     transports: impl Iterator<Item = &'a Transport>,
     registry: &Registry,
@@ -158,13 +158,13 @@ fn check_settings<'a>(
     Err(CliError::new(code_of(named.is_empty()), printable::line(&text)))
 }
 
-/// Exit code if the flags differ from the folder: a command that names nothing is incomplete.
+/// Exit code if the flags differ from the folder: a usage error if they are missing, else a data error.
 fn code_of(names_nothing: bool) -> u8 {
     if names_nothing { exit::USAGE } else { exit::DATA }
 }
 
-/// Fails unless the user names the hosts of the plan. Whoever made the folder may have set any, to which ssh would log
-/// in.
+/// Fails unless the user repeats the hosts of the plan. Otherwise, whoever made the folder could choose the hosts to
+/// which ssh logs in.
 fn check_hosts(plan: &Plan, given: &HostsArgs) -> Result<(), CliError> {
     let mut planned: Vec<(&str, Option<&str>)> =
         plan.hosts.iter().map(|host| (host.to.as_str(), host.interface.as_deref())).collect();
@@ -174,7 +174,7 @@ fn check_hosts(plan: &Plan, given: &HostsArgs) -> Result<(), CliError> {
     planned.sort_unstable();
     named.sort_unstable();
     let is_all = planned == named && is_each && plan.push == given.push && plan.interface == given.interface;
-    // Without hosts nothing is copied, and only the loopback is listened on.
+    // Without hosts, the other flags have no effect: nothing is copied, and processes listen on the loopback only.
     if is_all || (planned.is_empty() && named.is_empty()) {
         return Ok(());
     }
@@ -199,7 +199,7 @@ fn check_hosts(plan: &Plan, given: &HostsArgs) -> Result<(), CliError> {
 mod tests {
     use super::*;
 
-    /// Listening addresses must also be the user's choice.
+    /// The user must also choose the listening addresses.
     #[test]
     fn interfaces_of_a_plan_are_named_again() {
         let check = |planned: &[(&str, &str)], to: &[&str], interface: Option<&str>, to_interface: &[&str]| {

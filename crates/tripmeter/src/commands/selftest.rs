@@ -23,13 +23,12 @@ use tripmeter_model::exit;
 use tripmeter_model::folder_handle::FolderHandle;
 
 const FILE: &str = "selftest.json";
-/// Time limit of the quick form per kind of comparison; the first of each kind is made nevertheless.
+/// Time limit per kind of comparison in the quick form; the first of each kind is made in any case.
 const QUICK_PHASE: Duration = Duration::from_secs(18);
 
 pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
     let begin = Instant::now();
     let (program, stop) = (experiment::program()?, stop_on_signals()?);
-    // Removed when dropped.
     let temporary = match args.output {
         Some(_) => None,
         None => Some(

@@ -12,15 +12,13 @@ use tripmeter_report::document::{Block, Document};
 use tripmeter_report::markdown_words;
 use tripmeter_report::render::{self, Text, csv, markdown};
 
-/// Text format of iceperf.
 const ICEPERF: Text = Text { has_intervals: false, has_help: false, is_coloured: false, is_unwrapped: true };
-/// Text format of eCAL's page, with intervals.
 const ECAL: Text = Text { has_intervals: true, ..ICEPERF };
 
 struct PrintedTable<'a> {
     /// `None` if the table covers all folders.
     folder: Option<&'a str>,
-    /// True if the name of its folder is printed above it.
+    /// True if the name of the folder is printed above the table.
     has_heading: bool,
     kind: TableKind,
     document: Document,
@@ -52,10 +50,10 @@ pub fn exported(args: &ExportArgs, format: TableFormat) -> Result<String, CliErr
 }
 
 struct TablesAsked<'a> {
-    /// The usual tables if empty.
+    /// Requested tables; the usual ones if empty.
     tables: &'a [TableKind],
     shown: ShownArgs,
-    /// The usual format if `None`.
+    /// Requested format; the usual one if `None`.
     format: Option<TableFormat>,
     sorting: &'a SortArgs,
 }
@@ -74,7 +72,7 @@ fn with_parts(
     use_parts(&parts)
 }
 
-/// Tables asked for: first those with rows or columns of all folders, then those of each folder.
+/// Requested tables: first those that cover all folders, then those of each folder.
 fn parts<'a>(named: &[(&'a str, &Manifest)], args: &TablesAsked<'_>) -> Vec<PrintedTable<'a>> {
     let kinds_of = |manifest| if args.tables.is_empty() { usual(manifest) } else { args.tables.to_vec() };
     let is_together = |kind: TableKind| match kind {
@@ -100,7 +98,7 @@ fn parts<'a>(named: &[(&'a str, &Manifest)], args: &TablesAsked<'_>) -> Vec<Prin
     parts
 }
 
-/// Prints tables of a run just measured, whose text is printable, in the given order.
+/// Prints tables of a run just measured, in the given order. The text of the manifest must be printable.
 pub fn print(manifest: &Manifest, kinds: &[TableKind], shown: ShownArgs, sorting: &SortArgs) -> Result<(), CliError> {
     let mut parts: Vec<_> = kinds.iter().map(|kind| part(None, &[("", manifest)], *kind, shown, None)).collect();
     sorting.apply_or_say(parts.iter_mut().map(|part| &mut part.document));
@@ -179,12 +177,12 @@ pub fn usual(manifest: &Manifest) -> Vec<TableKind> {
     preset.and_then(|preset| preset.tables).unwrap_or_else(|| vec![TableKind::Screen])
 }
 
-/// Manifest in a folder, with all text made printable, and with the names of today.
+/// Manifest in a folder, with all text made printable, and with current names instead of those of older versions.
 pub fn read(folder: &Path) -> Result<Manifest, CliError> {
     Ok(read_as_written(folder)?.named_as_today())
 }
 
-/// Manifest in a folder, with all text made printable, and with the names of its files.
+/// Manifest in a folder, with all text made printable, and with the names that its files have.
 pub fn read_as_written(folder: &Path) -> Result<Manifest, CliError> {
     Ok(read_as(folder, |text| Cow::Owned(printable::json(text)))?.named_for_people())
 }

@@ -18,14 +18,14 @@ use tripmeter_report::render;
 const BAR_COLUMNS: usize = 30;
 const MOST_RATES: usize = 30;
 const MOST_SAID: usize = 3;
-/// Width that text is made for.
+/// Width in columns for which text is laid out.
 const USUAL_COLUMNS: u16 = 80;
-/// Notes on what is still to come, which is not a failure yet.
+/// Beginnings of notes on results still to come, which are not failures yet.
 const STILL_TO_COME: [&str; 2] = ["NOT RUN: ", "NOT ENDED: "];
 
 pub struct LivePage {
     bar: ProgressBar,
-    /// End of a run that ends by time.
+    /// End of a run with `--for`.
     end: Option<Instant>,
     machine: MachineLoad,
     place: String,
@@ -48,7 +48,7 @@ struct PayloadProgress {
 }
 
 impl LivePage {
-    /// Empty page; a run that ends by time has an `end`.
+    /// Empty page; a run with `--for` has an `end`.
     pub fn new(bar: ProgressBar, end: Option<Instant>, machine: MachineLoad) -> Self {
         let has_colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let (place, running, document) = ("starting".to_owned(), PayloadProgress::default(), Document::default());

@@ -1,4 +1,4 @@
-//! Compression of a whole recording, and of single messages; rosbag2 writes both. The library handles compressed
+//! Compression of whole recordings and of single messages; rosbag2 writes both. The MCAP library handles compressed
 //! chunks.
 
 use super::error::RecordingError;
@@ -9,10 +9,10 @@ use std::io::{self, BufRead, ErrorKind, Read};
 use zstd::stream::read::Decoder;
 use zstd::zstd_safe::{find_frame_compressed_size, get_frame_content_size};
 
-/// First bytes of a zstd frame. No CDR message begins so: its second byte is the encoding, at most 0x0b.
+/// First bytes of a zstd frame. No CDR message begins with them: its second byte is the encoding, at most 0x0b.
 pub const ZSTD_MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// Unpacked bytes that are always allowed: those of the largest message.
+/// Unpacked bytes that are always allowed: the size of the largest message.
 const FREE_BYTES: u64 = 1 << 30;
 /// Unpacked bytes allowed in addition, per byte of the file.
 const MOST_RATIO: u64 = 1024;
@@ -75,7 +75,7 @@ impl Read for Unpacked<'_> {
     }
 }
 
-/// Converts a decoder's error to one of the recording; errors from reading the file are kept.
+/// Converts an error of the decoder to an error of the recording; errors from reading the file are kept.
 fn told(error: io::Error) -> io::Error {
     let is_of_the_file =
         error.raw_os_error().is_some() || error.get_ref().is_some_and(|inner| inner.is::<RecordingError>());
@@ -87,8 +87,8 @@ fn told(error: io::Error) -> io::Error {
     }
 }
 
-/// Unpacked bytes of a message of one or several zstd frames; `None` if it is not compressed. Fails if a frame is
-/// damaged or lacks its size, as a sentence without its subject.
+/// Unpacked size of a message of zstd frames; `None` if it is not compressed. Fails if a frame is damaged or lacks its
+/// size. The error is a sentence without its subject.
 pub fn unpacked_bytes(message: &[u8]) -> Result<Option<u64>, &'static str> {
     if !message.starts_with(&ZSTD_MAGIC) {
         return Ok(None);
@@ -120,7 +120,7 @@ pub fn format_in_metadata(text: &str) -> Option<String> {
     is_of_messages.then(|| yaml::scalar(text, "compression_format").unwrap_or_default().to_owned())
 }
 
-/// True for channels whose zstd messages are unpacked, whatever the metadata says.
+/// True for channels whose zstd messages count as compressed, even without metadata that says so.
 pub fn is_cdr(encoding: &str) -> bool {
     encoding == "cdr"
 }
@@ -135,6 +135,6 @@ pub fn check_format(format: &str) -> Result<(), RecordingError> {
     )))
 }
 
-/// Advice on how to convert such a bag to a readable one.
+/// Advice on how to convert a bag with compressed messages.
 pub const WITHOUT: &str = "rewrite it without message compression: `ros2 bag convert`, with an output that has no \
                            compression_mode";

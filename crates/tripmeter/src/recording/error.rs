@@ -4,7 +4,6 @@ use thiserror::Error;
 /// Reason why a recording cannot be used.
 #[derive(Debug, Error)]
 pub enum RecordingError {
-    /// Interrupted by the user.
     #[error("interrupted")]
     Interrupted,
     #[error("{0}")]
@@ -14,7 +13,7 @@ pub enum RecordingError {
     /// The file ends before its end mark.
     #[error("cut off")]
     CutOff,
-    /// Sentence that continues after the name of the file.
+    /// Rest of a sentence that begins with the name of the file.
     #[error("{0}")]
     Wrong(String),
     /// Sentence about the requested part.

@@ -1,4 +1,4 @@
-//! Files of a recording, from the files and folders named.
+//! Files of a recording, found from the files and folders that the user names.
 
 use super::compression::{check_format, format_in_metadata};
 use super::yaml;
@@ -19,13 +19,13 @@ const MOST_FILES: usize = 10_000;
 
 /// True if a command-line word names a recording: by its extension, or as a folder with rosbag2 metadata.
 pub fn is_recording(word: &str) -> bool {
-    // A transport's name must not match a folder in the working directory; './NAME' and 'NAME/' do.
+    // A plain NAME is a transport, even if there is such a folder; './NAME' and 'NAME/' are folders.
     let may_be_folder = word.starts_with(['.', '/']) || word.ends_with('/');
     ENDS.iter().any(|end| word.ends_with(end)) || (may_be_folder && Path::new(word).join(METADATA).is_file())
 }
 
-/// Files to read, in order; folders are replaced by their files. Fails if a folder cannot be read or has no recording,
-/// or there are too many files.
+/// Files to read, in order; a folder stands for its files. Fails if a folder cannot be read or has no recording, or
+/// there are too many files.
 pub fn expanded(named: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let mut all = Vec::new();
     for path in named {

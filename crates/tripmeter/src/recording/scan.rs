@@ -18,7 +18,7 @@ const MOST_UNPACKED: u64 = 1 << 15;
 /// Size of the largest record: the largest payload, with its header.
 const LARGEST_RECORD: usize = LARGEST_BYTES as usize + (1 << 16);
 
-/// Maximum bytes of all topics: 65,536 channels with names of usual length.
+/// Maximum total length of topic names: 65,536 channels with names of usual length.
 const MOST_TOPIC_BYTES: usize = 16 << 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +113,7 @@ fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(text)
 }
 
-/// Number of texts of a channel; `None` if one is missing or longer than the record.
+/// Number of texts in a channel record; `None` if one is missing or longer than the record.
 ///
 /// # Source
 /// The MCAP specification, `Channel`: two ids, topic, encoding, and a map of texts, each preceded by its length.
@@ -149,11 +149,11 @@ fn compressed_messages(record: &[u8]) -> Option<String> {
 #[derive(Default)]
 struct Channels {
     topics: HashMap<u16, KnownChannel>,
-    /// Bytes of all topics.
+    /// Total length of all topic names.
     bytes: usize,
     /// True if the metadata says that messages are zstd, whatever their encoding.
     are_compressed: bool,
-    /// True if a message was taken unchanged that begins like a zstd frame.
+    /// True if a message that begins like a zstd frame was taken unchanged.
     took_compressed: bool,
 }
 
@@ -220,7 +220,7 @@ fn broken(error: &McapError, most: usize) -> RecordingError {
             "has a record of {len} bytes (limit {most}), or is damaged; `mcap doctor` tells which"
         )),
         error => {
-            // Its texts may have several lines.
+            // Messages of the library may have several lines.
             let text = error.to_string();
             let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
             RecordingError::Wrong(format!("is damaged: {line}; `mcap doctor` says more"))

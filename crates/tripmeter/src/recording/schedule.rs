@@ -15,13 +15,13 @@ use tripmeter_model::recording::{
 
 const SHOWN_TOPICS: usize = 10;
 
-/// Writer of the message file, which counts by topic.
+/// Writer of the message file; it counts messages per topic.
 pub struct Writer<W> {
     file: W,
     part: RecordedPart,
     /// Requested topics; all if empty.
     chosen: HashSet<String>,
-    /// Requested times after the first message.
+    /// Requested times, counted from the first message.
     times_ns: Range<u64>,
     /// Earliest log time seen.
     begin_ns: Option<u64>,
@@ -30,7 +30,7 @@ pub struct Writer<W> {
     /// Topics of all files.
     known: BTreeSet<String>,
     indices: HashMap<String, u32>,
-    /// Topics with absolute log times until the end.
+    /// Topics with messages; their log times are absolute until [`finish`](Self::finish).
     topics: Vec<RecordedTopic>,
     messages: u64,
 }
@@ -62,12 +62,13 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Messages added so far, in the part or not.
+    /// Messages added so far, inside the requested part or not.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Adds a message. One before the part is written as well, because an earlier first message may follow.
+    /// Adds a message. A message before the part is written as well: times count from the earliest message, which may
+    /// still follow.
     pub fn add(&mut self, topic: &str, time_ns: u64, bytes: u64) -> Result<(), RecordingError> {
         self.seen += 1;
         let begin_ns = self.begin_ns.map_or(time_ns, |begin_ns| begin_ns.min(time_ns));

@@ -325,7 +325,7 @@ fn several_files_and_a_folder_are_played_as_one() {
         std::fs::write(&metadata, text).unwrap();
         opened(&asked(&[folder.path()]))
     };
-    // Only files of the folder are read.
+    // A bag's files are read only from its own folder.
     let bag = listed("    - bag/drive_0.mcap\n    - ../../drive_1.mcap\n").unwrap();
     assert!(is_same(&bag.recording, &named));
     for (names, part) in [("    - drive_2.mcap\n", "drive_2.mcap' cannot be read"), ("", "does not name a file")] {

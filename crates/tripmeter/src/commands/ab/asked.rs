@@ -1,4 +1,4 @@
-//! The question to both sides, and the builds that it compares.
+//! Question that `ab` answers, and the builds that it compares.
 
 use crate::args::AbArgs;
 use crate::error::CliError;
@@ -11,7 +11,7 @@ use tripmeter_model::exit;
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 
-/// Everything that must be unchanged when rounds are added to earlier ones.
+/// Everything that must stay unchanged when rounds are added to earlier ones.
 pub struct Asked<'a> {
     pub args: &'a AbArgs,
     pub question: Question,
@@ -77,7 +77,7 @@ pub fn selection(args: &AbArgs) -> Result<Selection, CliError> {
     Selection::asked(&args.figures.figures).map_err(refused)
 }
 
-/// Checks the question before any transport is looked up. Fails if a share or a count is out of range.
+/// Question from the flags, checked before any transport is looked up. Fails if a share or a count is out of range.
 pub fn question(args: &AbArgs) -> Result<Question, CliError> {
     let (margin, effect, power) = (args.margin.0, args.effect.0, args.power.0);
     let wrong = |text: String| Err(CliError::new(exit::USAGE, text));

@@ -21,7 +21,7 @@ use tripmeter_stats::runs::Question;
 pub const SIDES: [&str; 2] = ["a", "b"];
 
 pub struct RoundsSoFar {
-    /// Estimated pairs that show the effect in every figure.
+    /// Estimated number of pairs that detects the effect in every figure.
     pub needed: Option<u64>,
     /// Reason why there are no more rounds; empty if as many were requested.
     pub stopped: &'static str,
@@ -52,7 +52,7 @@ impl<'a> Found<'a> {
         self.comparisons.iter().map(|one| one.comparison.runs[0] as u64).min().unwrap_or(0)
     }
 
-    /// Figures whose pairs have no ratio.
+    /// Figures without a ratio in their pairs.
     fn not_compared(&self) -> Vec<FigureAddress> {
         self.figures.iter().filter(|one| !one.has_ratios()).map(|one| one.address.clone()).collect()
     }
@@ -93,7 +93,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Rates that a side missed, one line each, except if the rate itself is compared.
+    /// Lines on rates that a side did not reach, except if the rate itself is compared.
     pub fn missed_rates(&self) -> Vec<String> {
         let (table, compared) = (self.pairs.table(), self.comparisons.iter().map(|one| &one.address));
         let missed = |side: &'static str| {
@@ -166,7 +166,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Comparison without the sub-experiment's name: each side has only one.
+/// JSON of a comparison, without the name of the sub-experiment, because each side has only one.
 fn comparison_json(one: &JudgedFigure) -> Value {
     without_name(verdicts::judgement_json(one))
 }

@@ -12,14 +12,14 @@ pub const MOST_PAIRS: u64 = 1000;
 pub struct Pace {
     fixed: bool,
     effect: f64,
-    /// Rounds that are made even beyond the budget.
+    /// Number of rounds that are measured even beyond the budget.
     first: u32,
     most: u64,
     budget: Duration,
     begin: Instant,
-    /// Time spent before the process was killed.
+    /// Time that earlier processes spent before they were killed or interrupted.
     before: Duration,
-    /// Estimated pairs that show the effect in every figure.
+    /// Estimated number of pairs that detects the effect in every figure.
     pub needed: Option<u64>,
     /// Reason why there are no more rounds; empty if as many were requested.
     pub stopped: &'static str,
@@ -49,7 +49,7 @@ impl Pace {
         RoundsSoFar { needed: self.needed, stopped: self.stopped, spent: self.spent() }
     }
 
-    /// Total number of rounds, asked for before the first round and after each.
+    /// Total number of rounds wanted; called before the first round and after each.
     ///
     /// It depends on the spread between runs, never on the ratio, and is computed seldom, so that stopping does not
     /// favour a verdict; see docs/method.md.

@@ -21,7 +21,7 @@ pub struct Unfinished {
     manifest: Manifest,
     /// Contents of `ab.json`, if it was written.
     json: Option<Value>,
-    /// Held while this lives.
+    /// Lock of the folder, held until dropped.
     _lock: File,
 }
 
@@ -35,7 +35,7 @@ impl Unfinished {
         }
         let lock = lock(&opened(&folder)?, "ab", "-o")?;
         let folder = LockedFolder::take(&folder).map_err(RunError::from)?;
-        // It may have been finished in between.
+        // Another process may have finished it before the lock was taken.
         let Some((manifest, json)) = unfinished(folder.folder().path())? else { return Ok(None) };
         Ok(Some(Self { folder, manifest, json, _lock: lock }))
     }
@@ -72,7 +72,7 @@ impl Unfinished {
         if self.manifest.tripmeter_version != version {
             return Some(format!("tripmeter {} before, {version} now", self.manifest.tripmeter_version));
         }
-        // The number of rounds may have been decided since.
+        // The number of rounds does not count: `ab` decides it while it measures.
         let of_plan = |plan: &Plan| read_back(&serde_json::to_value(Plan { rounds: 0, ..plan.clone() }).ok()?);
         let changed = difference(&of_plan(&self.manifest.plan)?, &of_plan(plan)?, String::new());
         let asked = || {
@@ -86,7 +86,7 @@ impl Unfinished {
     }
 }
 
-/// Contents of an `ab` folder without a verdict: `ab.json` is written last.
+/// Contents of an `ab` folder that is not finished, or has no verdict on its last round yet: `ab.json` is written last.
 fn unfinished(folder: &Path) -> Result<Option<(Manifest, Option<Value>)>, CliError> {
     if !is_results(folder) {
         return Ok(None);

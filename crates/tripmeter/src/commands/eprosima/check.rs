@@ -1,4 +1,4 @@
-//! `tripmeter eprosima check`: an experiment against its requirements.
+//! `tripmeter eprosima check`: checks an experiment against requirements.
 
 use super::folder::ExperimentFolder;
 use crate::args::EprosimaCheckArgs;

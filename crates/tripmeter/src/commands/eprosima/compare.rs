@@ -1,4 +1,4 @@
-//! `tripmeter eprosima compare`: an experiment against a reference.
+//! `tripmeter eprosima compare`: compares an experiment with a reference.
 
 use super::folder::ExperimentFolder;
 use crate::args::EprosimaCompareArgs;
@@ -57,7 +57,7 @@ pub fn compare(args: &EprosimaCompareArgs) -> Result<u8, CliError> {
     Ok(if made.passed() { exit::GOOD } else { exit::FINDING })
 }
 
-/// Compares sub-experiments of both sides, and names those that only one has.
+/// Compares the sub-experiments that both sides have, and names those that only one has.
 fn compared(sides: &[Side; 2], args: &EprosimaCompareArgs) -> Result<ExperimentComparison, CliError> {
     let [reference, results] = sides;
     let mut made = ExperimentComparison::default();

@@ -62,7 +62,7 @@ fn derived(names: &[String], sources: &[RunSource]) -> Result<Derived, CliError>
     Ok(derived)
 }
 
-/// Note if runs fail the limits derived from them, because there are too few for the percentile.
+/// Note if some runs exceed the limits derived from them, because there are too few runs for the percentile.
 fn too_few(derived: &Derived, summaries: &[RunSummary], runs: usize) -> Option<String> {
     let broken = broken(&derived.requirements, summaries);
     let BrokenLimit { run, sub_experiment, row } = broken.first().filter(|_| runs < FEWEST_RUNS)?;
@@ -79,7 +79,7 @@ fn too_few(derived: &Derived, summaries: &[RunSummary], runs: usize) -> Option<S
     ))
 }
 
-/// Reads all files, one per CPU.
+/// Reads all files in parallel, with one thread per CPU.
 fn read_all(sources: &[RunSource]) -> Result<Vec<RunSummary>, CliError> {
     let (reader, next) = (Reader::new(threads()), AtomicUsize::new(0));
     let work = || -> Result<Vec<(usize, RunSummary)>, CliError> {
@@ -104,7 +104,7 @@ fn read_all(sources: &[RunSource]) -> Result<Vec<RunSummary>, CliError> {
     Ok(summaries.into_iter().map(|(_, summary)| summary).filter(|one| !one.summary.rows.is_empty()).collect())
 }
 
-/// Note on what some runs lack.
+/// Note on a sub-experiment or payload that some runs lack.
 fn missing(gap: &Gap, runs: usize) -> String {
     let payload = gap.bytes.as_ref().map(|bytes| format!(" at {bytes} bytes")).unwrap_or_default();
     let (name, count) = (&gap.sub_experiment, gap.missing_in.len());

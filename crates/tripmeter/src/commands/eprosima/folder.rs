@@ -1,4 +1,4 @@
-//! Folder of an experiment, whose summaries are remade if missing or older than the samples.
+//! Folder of an experiment. Summaries that are missing or older than the samples are written again.
 
 use crate::commands::show;
 use crate::database::Contents;
@@ -23,35 +23,32 @@ use tripmeter_model::{exit, printable};
 pub struct Source {
     pub name: String,
     origin: Origin,
-    /// Payloads that the manifest lists as finished, if the sub-experiment is planned; no others count.
+    /// Payloads that the manifest lists as finished, if it plans the sub-experiment; others do not count.
     finished: Option<Vec<FinishedPayload>>,
 }
 
-/// A payload that the manifest lists as finished.
 #[derive(Clone, Copy, Debug)]
 pub struct FinishedPayload {
     payload_bytes: u64,
-    /// Round trips in its figure.
+    /// Round trips that its figures include.
     round_trips: u64,
 }
 
 #[derive(Clone, Debug)]
 enum Origin {
-    /// A file of figures.
     Summary(PathBuf),
-    /// A file of samples.
     Samples(PathBuf),
     /// Planned and not measured.
     Nothing,
 }
 
 impl Source {
-    /// True if there is no summary as new as the samples.
+    /// True if the summary is missing, or older than the samples.
     pub fn is_samples(&self) -> bool {
         matches!(self.origin, Origin::Samples(_))
     }
 
-    /// The file; `None` if nothing was measured.
+    /// File of figures or samples; `None` if nothing was measured.
     pub fn file(&self) -> Option<&Path> {
         match &self.origin {
             Origin::Summary(file) | Origin::Samples(file) => Some(file),
@@ -161,7 +158,7 @@ impl ExperimentFolder {
         Ok(())
     }
 
-    /// True while it is measured; a killed run looks the same.
+    /// True while the experiment is measured, and after its run was killed.
     pub fn is_running(&self) -> bool {
         self.manifest.as_ref().is_some_and(|manifest| manifest.status == RunStatus::Running)
     }
@@ -244,12 +241,12 @@ fn manifest_of(path: &Path) -> Result<(Option<Manifest>, u32), CliError> {
     Ok((manifest, round.unwrap_or(1)))
 }
 
-/// True if a payload counts: any without a manifest, else those listed as finished.
+/// True if a payload counts: with a manifest, only those listed as finished do.
 pub fn counts(finished: Option<&[FinishedPayload]>, bytes: &Bytes) -> bool {
     finished.is_none_or(|finished| finished.iter().any(|one| Bytes::from(one.payload_bytes) == *bytes))
 }
 
-/// Checks that a sample file has the round trips of its figures. Fails if a finished payload has fewer.
+/// Fails if a sample file has fewer round trips of a finished payload than its figures include.
 pub fn check_rows(file: &Path, finished: Option<&[FinishedPayload]>, rows: &[SummaryRow]) -> Result<(), CliError> {
     let missing = |one: &FinishedPayload| {
         let bytes = Bytes::from(one.payload_bytes);
@@ -261,7 +258,7 @@ pub fn check_rows(file: &Path, finished: Option<&[FinishedPayload]>, rows: &[Sum
     if missing.is_empty() { Ok(()) } else { Err(lacking(file, "round trips", &missing).into()) }
 }
 
-/// Prints one note of payloads that do not count.
+/// Prints one note on all payloads that do not count.
 pub fn note_unfinished<'a>(name: &str, payloads: impl Iterator<Item = &'a Bytes>) {
     let payloads: Vec<String> = payloads.map(|bytes| format!("{bytes} bytes")).collect();
     if !payloads.is_empty() {
@@ -277,7 +274,8 @@ pub fn threads() -> usize {
 /// Sources by name: the summary, or the samples if the summary is missing or older.
 fn sources(path: &Path, contents: &Contents) -> Vec<Source> {
     let mut found: BTreeMap<String, [Option<PathBuf>; 2]> = BTreeMap::new();
-    // A folder in place of a file fails when it is read. Of a file and its compressed copy, the first is used.
+    // A folder with the name of a file fails when it is read. If a file has a compressed copy, the first of both is
+    // used.
     for name in contents.others.iter().chain(&contents.folders) {
         if let Some((sub_experiment, is_summary)) = sub_experiment(name) {
             let files = found.entry(sub_experiment.to_owned()).or_default();

@@ -15,7 +15,7 @@ use tripmeter_report::counted;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::eprosima::{self as pictures, Named};
 
-/// A sub-experiment in every experiment that has it, oldest first.
+/// Summaries of a sub-experiment from all experiments that have it, oldest first.
 struct Past {
     name: String,
     experiments: Vec<(String, Summary)>,

@@ -83,7 +83,7 @@ fn say(args: &JobArgs, text: &str) {
     }
 }
 
-/// Place of an experiment with a label.
+/// Results folder of an experiment with a label.
 fn named(results: &Path, label: &str) -> Result<PathBuf, CliError> {
     let plain = |c: char| c.is_alphanumeric() || "._=-+".contains(c);
     if label.is_empty() || label.len() > 100 || !label.chars().all(plain) || label.starts_with(['.', '-']) {

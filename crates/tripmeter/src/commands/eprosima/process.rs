@@ -78,7 +78,7 @@ pub fn folders(folders: &[PathBuf], plots: Option<(&Path, Options)>) -> Result<u
     Ok(code.max(process_all(jobs, plots.map(|(_, options)| options))))
 }
 
-/// Same as [`folders`], for a folder that is already open.
+/// Processes one open results folder, like [`folders`].
 pub fn folder(handle: &FolderHandle, plots: (&Path, Options)) -> Result<u8, CliError> {
     Ok(process_all(jobs_in_all(handle.path(), Some(handle), Some(plots))?, Some(plots.1)))
 }
@@ -98,7 +98,7 @@ fn jobs_in_all(
 
 /// Processes all files, as many in parallel as there are CPUs; prints errors and returns the exit code.
 fn process_all(mut jobs: Vec<RawFile>, options: Option<Options>) -> u8 {
-    // Largest first, so that no CPU ends with a large file.
+    // Largest first, so that no large file is left for one CPU at the end.
     jobs.sort_by_cached_key(|job| Reverse(fs::metadata(&job.raw).map_or(0, |metadata| metadata.len())));
     // The plots of one file use all CPUs.
     let threads = threads();
@@ -188,7 +188,7 @@ fn jobs_in(folder: &Path, handle: Option<&FolderHandle>, plots: Option<&Path>) -
             jobs.extend(jobs_in(&raw, None, plots.as_deref())?);
         } else if let Some(name) = name_of_samples(&file_name) {
             let summary = raw.with_file_name(format!("measurements_{name}_summary.csv"));
-            // Of a file and its compressed copy, the first is used.
+            // If a file has a compressed copy, the first of both is used.
             if !jobs.iter().any(|job| job.summary == summary) {
                 let (name, plots) = (name.to_owned(), plots.map(|plots| plots.join(format!("measurements_{name}"))));
                 plots.as_deref().map_or(Ok(()), no_link)?;

@@ -38,7 +38,7 @@ fn named(args: &PruneArgs) -> Result<Vec<String>, CliError> {
 /// Removes all experiments except the `number` newest and the named ones. Returns a report, in lines.
 ///
 /// # Source
-/// The purpose, not the code, of `remove_old_executions.bash` of eProsima's benchmarking.
+/// Does what `remove_old_executions.bash` in eProsima's benchmarking is for, without its code.
 pub fn remove_old(database: &Path, number: usize, named: &[String], dry_run: bool) -> Result<String, CliError> {
     let contents = Contents::read(database)?;
     let mut told = String::new();

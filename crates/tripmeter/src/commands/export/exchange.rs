@@ -79,8 +79,7 @@ fn read_verdict(file: &Path) -> Result<VerdictDocument, CliError> {
     })
 }
 
-/// Checks that a verdict belongs to the exported results. Fails if it does not, with the results that it belongs to,
-/// and the remedy.
+/// Checks that a verdict is about the exported results. The error names the results that it is about, and the remedy.
 fn is_of(verdict: &VerdictDocument, file: &Path, folder: &Path, manifest: &Manifest) -> Result<(), CliError> {
     let judged = &verdict.judged;
     if judged.iter().any(|one| one.is_of(manifest)) {

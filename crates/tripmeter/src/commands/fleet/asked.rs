@@ -28,9 +28,9 @@ pub struct FleetAsked<'a> {
     file: Option<String>,
     /// Parsed experiment, if the command measures one.
     experiment: Option<ExperimentArgs>,
-    /// True if results get pages, which are made on this host.
+    /// True if results get a page, which this host makes.
     pub has_pages: bool,
-    /// True if the command itself prints no progress.
+    /// True if the command already has `--quiet`.
     is_quiet: bool,
 }
 
@@ -117,7 +117,7 @@ impl<'a> FleetAsked<'a> {
             let text = format!("--push does not know the plugins of '{}'; copy them, and leave it out", self.words[0]);
             return Err(CliError::new(exit::USAGE, text));
         };
-        // Between hosts not all transports can be measured.
+        // Not all transports can be measured between hosts; any second host shows which.
         if self.args.mode != FleetMode::Hosts {
             experiment.measuring.hosts.to = vec![self.fleet.hosts[1].to().to_owned()];
         }
@@ -135,7 +135,7 @@ fn hosts(file: &Path) -> Result<Vec<FleetHost>, CliError> {
     Ok(HostsFile::parse(&text).map_err(wrong)?.hosts)
 }
 
-/// Index of the center host of a star.
+/// Index of the host at the center of a star.
 fn center(args: &FleetArgs, hosts: &[FleetHost]) -> Result<usize, CliError> {
     let Some(name) = &args.center else { return Ok(0) };
     if args.mode != FleetMode::Star {

@@ -23,7 +23,7 @@ pub const FETCHED: &str = ".fetched-";
 const MOST: usize = 64;
 /// Results folder within the folder of a job.
 const RESULTS: &str = "results";
-/// Hosts that are checked in parallel.
+/// Maximum number of hosts that are checked in parallel.
 const LOOKED_AT: usize = 16;
 
 /// Measures what is missing, and reports progress. Fails if `fleet.json` cannot be written.
@@ -109,7 +109,8 @@ fn failed(job: &FleetJob, problem: String) -> FleetJob {
     FleetJob { state: FleetState::Failed, problem: Some(problem), ..job.clone() }
 }
 
-/// Hosts that cannot be used, with the reason. Checks that each can be reached and has the same program afterwards.
+/// Hosts that cannot be used, with the reason. Copies the program if requested, then checks that each host has this
+/// version.
 fn unusable(
     asked: &FleetAsked<'_>,
     pushed: Option<&Pushed>,

@@ -7,7 +7,7 @@ pub struct MeasuringCommand<'a> {
     pub experiment: Option<ExperimentArgs>,
     pub measuring: &'a MeasuringArgs,
     pub output: &'a OutputArgs,
-    /// Another flag given that has no meaning on other hosts.
+    /// Flag that was given, but has no meaning on other hosts.
     pub unfit: Option<&'static str>,
 }
 

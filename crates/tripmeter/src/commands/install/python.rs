@@ -49,7 +49,7 @@ impl PythonEnvironment<'_> {
         Ok(())
     }
 
-    /// Serialises two installs. The kernel releases the lock of a killed process.
+    /// Lock against a second install of the same system. The kernel releases the lock of a killed process.
     fn lock(&self) -> Result<File, CliError> {
         let path = self.folder.with_extension("lock");
         let file = to_lock(&path).map_err(|error| self.cannot_create(&path, &error))?;

@@ -22,7 +22,7 @@ const WARMUP: u64 = 500;
 const PAYLOAD_BYTES: u64 = 1024;
 /// Pairs of a bare and a measured run.
 const PAIRS: usize = 7;
-/// Maximum share by which round trips may exceed bare ones; [`MOST_NS`] applies if it is more.
+/// Maximum overhead, as a share of the bare round trip; [`MOST_NS`] applies if that is more.
 const MOST_SHARE: f64 = 0.10;
 const MOST_NS: f64 = 150.0;
 
@@ -44,7 +44,7 @@ pub fn bare(args: &BareArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-/// Medians of bare and measured round trips for each kind, and their difference; or why it is left out.
+/// Medians of bare and measured round trips for each kind, and their difference; or the reason why there is none.
 pub fn overhead(bench: &Bench) -> Result<Value, CliError> {
     let kinds = [BarePath::Uds, BarePath::Shm];
     if let [cpu] = usual_cpus()[..] {
@@ -74,7 +74,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
         let name = format!("overhead-{}-{pair}.unfinished", kind.as_str());
         let folder = bench.folder.path().join(&name);
         remove_unfinished(&bench.folder, &name)?;
-        // Alternating, so that neither benefits from being first.
+        // The order alternates, so that neither benefits from being first.
         if pair % 2 == 0 {
             bare.push(bare_median(bench, kind)?);
         }
@@ -95,7 +95,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
     let over = figure_over_rounds(&more, ErrorBounds::NONE);
     let bare_ns = median(&bare);
     let limit_ns = bare_ns.map(|ns| MOST_NS.max(MOST_SHARE * ns));
-    // A difference within the interval passes: there are only seven pairs, on a busy machine.
+    // Only the lower end of the interval must meet the limit: seven pairs on a busy machine are few.
     let least = over.map(|over| over.interval.map_or(over.median, |interval| interval.low));
     Ok(json!({
         "transport": kind.as_str(),

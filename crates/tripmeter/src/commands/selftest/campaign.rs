@@ -1,7 +1,7 @@
-//! Comparisons whose right answer is known: of a transport with itself, with and without an injected delay.
+//! Comparisons with a known answer: a transport with itself, with and without an injected delay.
 //!
-//! Each comparison is a `tripmeter ab` with its own seed. When it ends, it appends a line to `comparisons.jsonl`, so a
-//! kill loses none; repeating the command makes the missing ones.
+//! Each comparison is a `tripmeter ab` with its own seed, and appends a line to `comparisons.jsonl` when it ends. After
+//! a kill, the same command makes the missing comparisons.
 
 pub mod outcome;
 pub mod phase;
@@ -33,11 +33,11 @@ use tripmeter_stats::median;
 const SAMPLES: u64 = 1000;
 const WARMUP: u64 = 100;
 const PAYLOAD: &str = "1k";
-/// Rounds assumed by the time estimate, if their number is computed.
+/// Rounds that the time estimate assumes for a comparison that computes their number.
 const GUESSED_ROUNDS: f64 = 24.0;
-/// Maximum time of a comparison whose rounds are computed, in seconds.
+/// Maximum time of such a comparison, in seconds.
 const BUDGET_S: f64 = 60.0;
-/// Same limit in the quick form.
+/// Maximum time of such a comparison in the quick form, in seconds.
 const QUICK_BUDGET_S: f64 = 20.0;
 const LOG: &str = "comparisons.jsonl";
 const MOST_LOG_BYTES: u64 = 64 << 20;
@@ -50,14 +50,14 @@ pub struct Campaign {
     phases: Vec<Phase>,
     log: File,
     lines: Vec<Value>,
-    /// Latest `rtt_half` of `uds`, in nanoseconds.
+    /// Median `rtt_half` of `uds` at the latest calibration, in nanoseconds.
     reference_ns: Option<f64>,
     budget_s: f64,
     /// Held until dropped; the kernel releases it after a kill.
     _lock: File,
 }
 
-/// Refuses a folder that is neither empty nor a selftest's. [`Campaign::open`] checks that it is the same selftest.
+/// Refuses a folder that is neither empty nor from a selftest. [`Campaign::open`] checks that it is from this one.
 pub fn check_folder(folder: &Path) -> Result<(), CliError> {
     let has_log = fs::metadata(folder.join(LOG)).is_ok_and(|log| log.is_file() && log.len() > 0);
     let is_ours = |name: &std::ffi::OsStr| name == LOG || name == LOCK;
@@ -112,7 +112,7 @@ impl Campaign {
         Ok(Self { seed, phases: phases.to_vec(), log, lines, reference_ns: None, budget_s: BUDGET_S, _lock: lock })
     }
 
-    /// Makes the missing comparisons. A phase starts none after `most`, but makes at least one.
+    /// Makes the missing comparisons. A phase makes at least one, and starts no other after the time `most`.
     pub fn run(&mut self, bench: &Bench, most: Option<Duration>) -> Result<(), CliError> {
         if most.is_some() {
             self.budget_s = QUICK_BUDGET_S;
@@ -209,7 +209,7 @@ impl Campaign {
         remove_unfinished(&bench.folder, &unfinished)?;
         let seed = self.seed + phase.seeds + u64::from(index);
         let args = arguments(phase, seed, &folder, self.budget_s);
-        // A round trip is twice the latency, and is delayed once.
+        // The follower delays each round trip once, and a round trip is twice `rtt_half`.
         let delay_ns = phase.injected.zip(self.reference_ns).map(|(share, ns)| (2.0 * share * ns).round() as u64);
         let begin = Instant::now();
         let judged = judge(&args, bench.stop.clone(), |plan| {
@@ -261,15 +261,15 @@ impl Campaign {
         let kept = name + ".json";
         let renamed = fs::rename(judged.folder.at("ab.json")?, bench.folder.at(&kept)?);
         renamed.map_err(|error| cannot_create(&bench.folder.path().join(kept), &error))?;
-        // Before the line is written, because the folder of a finished comparison is not looked for again.
+        // The folder is removed before the line is written: later, nobody looks for the folder of a finished
+        // comparison.
         remove_unfinished(&bench.folder, &unfinished)?;
         append(&mut self.log, &line).map_err(|error| cannot_create(&bench.folder.path().join(LOG), &error))?;
         self.lines.push(line.clone());
         Ok(Some(line))
     }
 
-    /// Outcome of a phase so far. The full campaign must meet the required numbers; fewer comparisons must not
-    /// contradict them.
+    /// Outcome of a phase so far; see [`PhaseOutcome::from_lines`].
     pub fn outcome(&self, phase: &Phase, full: bool) -> PhaseOutcome {
         PhaseOutcome::from_lines(phase, &self.made(phase).collect::<Vec<_>>(), full)
     }

@@ -18,12 +18,12 @@ const WARMUP: u64 = 100;
 const PAYLOAD_BYTES: u64 = 1024;
 /// Messages of the preceding path proof: 256 KiB each way.
 const PROOF: u64 = 256 * 1024 / PAYLOAD_BYTES;
-/// Number of the stalled sample, from 1.
+/// Position of the stalled sample, counted from 1.
 const HIT: u64 = 400;
 const STALL_NS: u64 = 50_000_000;
 /// Maximum time of its round trip as a multiple of the stall, on a busy machine.
 const MOST_OF_STALL: f64 = 1.5;
-/// Numbers of the lost samples.
+/// Positions of the lost samples, counted from 1.
 const LOST: [u64; 3] = [100, 500, 900];
 
 pub fn truth(bench: &Bench) -> Result<Value, CliError> {

@@ -6,7 +6,7 @@ use tripmeter_stats::binomial::{cdf, clopper_pearson, most_compatible};
 use tripmeter_stats::median;
 
 pub const FIGURES: [&str; 2] = ["median", "p99"];
-/// Allowed rate of wrong verdicts, and the significance level for calling them too many.
+/// Allowed rate of wrong verdicts, and the significance level of the test that there are more.
 const FALSE_RATE: f64 = 0.05;
 const ALPHA: f64 = 0.05;
 
@@ -15,7 +15,8 @@ pub struct PhaseOutcome {
     made: u32,
     /// Comparisons with a side that failed in some rounds.
     pub failed: u32,
-    /// Per figure: called changed (with itself), or called regressed by the median (with a delay).
+    /// Comparisons judged changed (with itself) or judged regressed by the median (with a delay), for each of
+    /// [`FIGURES`].
     called: [u32; 2],
     /// Maximum allowed, or minimum required.
     limit: u32,
@@ -142,7 +143,7 @@ mod tests {
                 assert_eq!((found.limit, found.called[0], found.good), (required, called, good));
             }
         }
-        // Two of three are within chance.
+        // Two detections out of three do not contradict the required share.
         let phase = &Phase::all(false, Some(3))[2];
         let lines =
             (1..=3).map(|index| line(phase, index, if index < 3 { "regressed" } else { "equivalent" }, "")).collect();

@@ -1,6 +1,6 @@
 //! Kinds of comparisons in a campaign.
 
-/// Rounds of a comparison with itself.
+/// Rounds of each comparison of a transport with itself.
 pub const ROUNDS: u32 = 10;
 /// Comparisons of each kind in the quick form, time permitting.
 const QUICK_COMPARISONS: u32 = 5;
@@ -15,7 +15,7 @@ pub struct Phase {
     /// Largest change that counts as none.
     pub margin: f64,
     pub number: u32,
-    /// Share of them that must detect the delay.
+    /// Share of comparisons that must detect the delay.
     pub required: f64,
     /// Offset of its seeds from that of the campaign.
     pub seeds: u64,
