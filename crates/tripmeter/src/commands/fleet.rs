@@ -106,7 +106,7 @@ fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Resu
         if show::read(&there).is_err() {
             continue;
         }
-        // Earlier jobs may be on hosts that HOSTS.toml no longer lists, or lists with another address.
+        // fleet.json forgets a host while HOSTS.toml does not list it, and its address may have changed since.
         let is_known = |name: &str| fleet.hosts.iter().any(|host| host.name == name && earlier.hosts.contains(host));
         if let Some(name) = job.hosts().find(|name| !is_known(name)) {
             let text = format!(
