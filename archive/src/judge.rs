@@ -18,6 +18,7 @@ use tripmeter_analysis::history::History;
 use tripmeter_analysis::limits::{DerivedLimits, LimitRun, refuse_other_workloads};
 use tripmeter_analysis::{JudgedResults, MetricTable, Selection};
 use tripmeter_model::exit;
+use tripmeter_model::file::write_named;
 use tripmeter_model::metric::Interval;
 use tripmeter_report::document::Document;
 use tripmeter_report::render::Text;
@@ -111,7 +112,7 @@ pub async fn limits(args: &LimitsArgs) -> Result<u8> {
     for gap in &derived.gaps {
         note(&format!("'{}' is missing in {} of {} runs", gap.what, gap.missing_in.len(), runs.len()));
     }
-    derived.limits.write(&args.output)?;
+    write_named(&args.output, &derived.limits.to_csv())?;
     print(&text_of(&tripmeter_report::limits(&derived.limits)))?;
     print(&format!("\nwrote '{}': percentile {} over {} runs\n", args.output.display(), args.percentile, runs.len()))?;
     Ok(exit::GOOD)
