@@ -13,6 +13,8 @@ use crate::measured::MeasuredSide;
 use crate::merged::Merged;
 use crate::number::counted;
 use crate::results::NamedResults;
+use crate::tables::costs;
+use crate::tables::row::TableRow;
 use crate::values::{Seen, Value, lead, listed};
 use crate::verdicts::quotient_outside;
 use crate::{hosts, queues, run_notes};
@@ -80,6 +82,7 @@ pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
     let mut blocks = vec![Block::Text(ranking.question(&side))];
     if !judged.is_empty() {
         blocks.push(Block::Table(ranking.table(&side)));
+        blocks.push(Block::Table(ranking.costs(&side)));
     }
     let notes = ranking.notes(&side);
     if !notes.is_empty() {
@@ -223,6 +226,11 @@ impl<'a> Ranking<'a> {
         let ranks = self.ranks();
         let rows = (0..self.judged.len()).map(|place| (Some(self.judged[place].row), self.cells(side, place, &ranks)));
         Table::new(String::new(), columns, rows.collect()).within(COLUMNS)
+    }
+
+    fn costs(&self, side: &MeasuredSide<'_>) -> Table {
+        let rows = self.judged.iter().map(|one| (TableRow::new(side, one.row), &*one.curve.label));
+        costs::table(rows, ["publisher", "subscribers"]).within(COLUMNS)
     }
 
     fn cells(&self, side: &MeasuredSide<'_>, place: usize, ranks: &[usize]) -> Vec<Cell> {

@@ -3,6 +3,7 @@
 pub mod background;
 mod call;
 mod columns;
+pub mod costs;
 mod description;
 mod fan_out;
 mod log;

@@ -152,27 +152,36 @@ fn costs(cpu_help: &'static str) -> [(Column, Figure); 7] {
     ]
 }
 
-/// Columns of resources used by a process: the leader in the first line, the followers in the second, as `cpu_help`
-/// says.
-pub fn cost<'a, P>(cpu_help: &'static str) -> [CellColumn<TimedLine<'a, P>>; 7] {
-    costs(cpu_help).map(|(head, figure)| {
-        head.shows(move |line: &TimedLine<'_, P>| match line.place {
-            0 => line.row.cost(Process::Leader, figure),
-            1 => line.row.cost(Process::Follower, figure),
-            _ => Cell::NOTHING,
-        })
+/// Column of a resource used by the processes of a row's lines, in their order; blank in further lines.
+fn cost_column<L: TableLine>((head, figure): (Column, Figure), of_lines: &'static [Process]) -> CellColumn<L> {
+    head.shows(move |line: &L| {
+        of_lines.get(line.place()).map_or(Cell::NOTHING, |process| line.row().cost(*process, figure))
     })
 }
 
+/// Columns of resources used by the leader, as `cpu_help` says.
+pub fn costs_of_leader<L: TableLine>(cpu_help: &'static str) -> [CellColumn<L>; 7] {
+    costs(cpu_help).map(|cost| cost_column(cost, &[Process::Leader]))
+}
+
+/// Columns of resources used by the leader in the first line, by the followers in the second.
+pub fn cost<L: TableLine>(cpu_help: &'static str) -> [CellColumn<L>; 7] {
+    costs(cpu_help).map(|cost| cost_column(cost, &[Process::Leader, Process::Follower]))
+}
+
+/// As [`cost`], without CPU share and memory.
+pub fn message_costs<L: TableLine>() -> impl Iterator<Item = CellColumn<L>> {
+    let is_shown = |(_, figure): &(Column, Figure)| !matches!(figure, Figure::CpuShare | Figure::PeakMemory);
+    costs("").into_iter().filter(is_shown).map(|cost| cost_column(cost, &[Process::Leader, Process::Follower]))
+}
+
 /// Columns of resources used by both processes, in the first line of a row; without columns that are empty.
-pub fn costs_of_both<'a, P>(cpu_help: &'static str) -> impl Iterator<Item = CellColumn<TimedLine<'a, P>>> {
-    [(Process::Leader, "leader"), (Process::Follower, "follower")].into_iter().flat_map(move |(process, name)| {
+pub fn costs_of_both<L: TableLine>(cpu_help: &'static str) -> impl Iterator<Item = CellColumn<L>> {
+    let sides: [(&[Process], &str); 2] = [(&[Process::Leader], "leader"), (&[Process::Follower], "follower")];
+    sides.into_iter().flat_map(move |(process, name)| {
         costs(cpu_help).map(|(head, figure)| {
-            let head = Column { id: format!("{name}_{}", head.id), ..head };
-            head.grouped(name).if_any().shows(move |line: &TimedLine<'_, P>| match line.place {
-                0 => line.row.cost(process, figure),
-                _ => Cell::NOTHING,
-            })
+            let head = Column { id: format!("{name}_{}", head.id), ..head }.grouped(name).if_any();
+            cost_column((head, figure), process)
         })
     })
 }

@@ -19,6 +19,11 @@ const SAMPLED: &str = "~";
 /// Line of a table, which shows a row of the metric table.
 pub trait TableLine {
     fn row(&self) -> &TableRow<'_>;
+
+    /// Index among the lines of its row.
+    fn place(&self) -> usize {
+        0
+    }
 }
 
 /// Row of the metric table with its sub-experiment.
@@ -280,6 +285,10 @@ pub struct TimedLine<'a, P = ()> {
 impl<P> TableLine for TimedLine<'_, P> {
     fn row(&self) -> &TableRow<'_> {
         &self.row
+    }
+
+    fn place(&self) -> usize {
+        self.place
     }
 }
 
