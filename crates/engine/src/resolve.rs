@@ -36,9 +36,10 @@ use planner::{Candidate, Planner, ResolvedSubExperiment};
 use std::collections::{BTreeSet, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 use task::PlannedTask;
-use tripmeter_abi::{Description, Pattern};
+use tripmeter_abi::Description;
 use tripmeter_model::count::MOST_COUNT;
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
+use tripmeter_model::pattern::facts;
 use tripmeter_model::plan::{Host, Plan};
 use tripmeter_model::transport::Selector;
 
@@ -307,7 +308,7 @@ impl<'a> Planner<'a> {
 }
 
 fn is_logger(description: &Description) -> bool {
-    description.variants.first().is_some_and(|variant| variant.patterns == [Pattern::Log])
+    description.variants.first().is_some_and(|variant| variant.patterns.iter().all(|one| facts(*one).is_log()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::lanes::AnySystem;
 use std::path::Path;
 use std::sync::Arc;
 use tripmeter_abi::{
-    Description, Error, Limits, Link, LinkOptions, Loan, Message, Names, Node, NodeOptions, Path as Way,
+    Description, Error, Limits, Link, LinkOptions, Loan, Message, Names, Node, NodeOptions, Path as Way, Pattern,
     Result as AbiResult, Setting, Status, System, Variant, Wait,
 };
 use tripmeter_model::Touch;
