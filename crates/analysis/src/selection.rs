@@ -282,7 +282,7 @@ fn there(tables: &[&MetricTable]) -> Vec<String> {
         tables.iter().any(is_in)
     };
     let of_figure = |figure: Figure| {
-        let statistics = Statistic::ALL.into_iter().filter(move |statistic| *statistic != Statistic::N);
+        let statistics = Statistic::ALL.iter().copied().filter(move |statistic| *statistic != Statistic::N);
         statistics.map(move |statistic| (figure, statistic))
     };
     let judged = Figure::ALL.iter().copied().filter(|figure| figure.better() != Better::Neither);

@@ -10,25 +10,18 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use strum::Display;
 
 /// Timeout for a message; the first one includes the start of the other process on a busy machine.
 const MOST_TIME: Duration = Duration::from_secs(30);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum BarePath {
     /// A pair of Unix datagram sockets, polled.
     Uds,
     /// One cache line of shared memory, polled.
     Shm,
-}
-
-impl BarePath {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            BarePath::Uds => "uds",
-            BarePath::Shm => "shm",
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]

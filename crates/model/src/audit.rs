@@ -3,13 +3,15 @@
 use crate::count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 /// Text in place of a value that the machine does not show.
 pub const NOT_VISIBLE: &str = "not visible here";
 
 /// Severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Level {
     /// Good, informative, or not visible.
     Info,
@@ -17,17 +19,6 @@ pub enum Level {
     Warn,
     /// Figures are likely to show the machine, not the transport.
     Fail,
-}
-
-impl Level {
-    /// Name in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Level::Info => "info",
-            Level::Warn => "warn",
-            Level::Fail => "fail",
-        }
-    }
 }
 
 /// Description of a check.

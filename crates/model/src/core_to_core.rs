@@ -3,6 +3,7 @@
 use crate::count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 /// Core-to-core probes before and after a payload.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -26,29 +27,21 @@ pub struct CoreToCoreProbe {
 }
 
 /// Difference between the two core-to-core probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModeChange {
     /// The smallest round trip differs: the CPUs were placed differently, e.g. on one core instead of two.
+    #[strum(serialize = "other cores, or siblings of one")]
     Moved,
     /// The median differs, but the smallest does not: another process used a CPU, or its frequency changed.
+    #[strum(serialize = "a CPU was used by others, or ran at another pace")]
     Disturbed,
     /// A CPU was taken away during at least one of the probes.
+    #[strum(serialize = "a CPU was taken away")]
     TakenAway,
     /// A probe got no answer in half a second.
+    #[strum(serialize = "a probe got no answer")]
     NoAnswer,
-}
-
-impl ModeChange {
-    /// Description, for notes.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ModeChange::Moved => "other cores, or siblings of one",
-            ModeChange::Disturbed => "a CPU was used by others, or ran at another pace",
-            ModeChange::TakenAway => "a CPU was taken away",
-            ModeChange::NoAnswer => "a probe got no answer",
-        }
-    }
 }
 
 /// Largest ratio between two probes of one mode, of their smallest and of their median round trips.

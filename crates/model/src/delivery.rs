@@ -1,7 +1,10 @@
 //! Outcome of one message or call.
 
+use strum::IntoStaticStr;
+
 /// Status of a message or call in a file of samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum DeliveryStatus {
     /// Arrived in time and intact.
     Ok,
@@ -21,24 +24,12 @@ impl DeliveryStatus {
     /// Statuses of messages that arrived in time and intact, so that their latencies count.
     pub const RECEIVED: [Self; 3] = [Self::Ok, Self::Reordered, Self::Duplicated];
 
-    /// Name in the file of samples.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DeliveryStatus::Ok => "ok",
-            DeliveryStatus::Reordered => "reordered",
-            DeliveryStatus::Duplicated => "duplicated",
-            DeliveryStatus::Late => "late",
-            DeliveryStatus::Damaged => "damaged",
-            DeliveryStatus::Lost => "lost",
-        }
-    }
-
     /// Name for calls in the file of samples: `failed` if damaged, `timed_out` if lost or late.
     pub fn of_call(self) -> &'static str {
         match self {
             DeliveryStatus::Damaged => "failed",
             DeliveryStatus::Lost | DeliveryStatus::Late => "timed_out",
-            other => other.as_str(),
+            other => other.into(),
         }
     }
 

@@ -91,7 +91,7 @@ impl ExpectedRows {
         if row.round != self.round || !self.has(row.trial) {
             return false;
         }
-        let is_in_figures = DeliveryStatus::RECEIVED.iter().any(|status| row.status == status.as_str());
+        let is_in_figures = DeliveryStatus::RECEIVED.iter().any(|status| row.status == <&str>::from(status));
         let has_come = is_in_figures && (row.received_ns.is_some() || row.answered_ns.is_some());
         if let Some(rows) = self.missing.get_mut(&row.trial).filter(|_| has_come) {
             *rows -= 1;

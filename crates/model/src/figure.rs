@@ -1,8 +1,7 @@
 //! Registry of figures: one line each, with name, unit, direction of improvement and fold.
 
-use serde::{Serialize, Serializer};
-use std::fmt;
-use std::str::FromStr;
+use serde::Serialize;
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// Unit of a value, also in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +35,8 @@ impl Unit {
 }
 
 /// Direction of improvement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Better {
     /// Less is better.
     Lower,
@@ -44,17 +44,6 @@ pub enum Better {
     Higher,
     /// Neither: a fact that is not judged.
     Neither,
-}
-
-impl Better {
-    /// Name in listings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Better::Lower => "lower",
-            Better::Higher => "higher",
-            Better::Neither => "neither",
-        }
-    }
 }
 
 /// Rule that combines the values of several rounds into one.
@@ -71,9 +60,10 @@ pub enum Fold {
 macro_rules! figures {
     ($($name:ident = $id:literal, $unit:ident, $better:ident, $fold:ident, $help:literal;)+) => {
         /// A figure of a trial. Latencies have several statistics each; all others have one value.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Display, EnumString)]
+        #[strum(parse_err_ty = String, parse_err_fn = no_figure)]
         pub enum Figure {
-            $(#[doc = $help] $name,)+
+            $(#[doc = $help] #[serde(rename = $id)] #[strum(serialize = $id)] $name,)+
         }
 
         impl Figure {
@@ -214,29 +204,19 @@ impl Figure {
     }
 }
 
-impl fmt::Display for Figure {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.id())
-    }
+fn no_figure(text: &str) -> String {
+    format!("there is no figure '{text}'")
 }
 
-impl FromStr for Figure {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|figure| figure.id() == text);
-        found.copied().ok_or_else(|| format!("there is no figure '{text}'"))
-    }
-}
-
-impl Serialize for Figure {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.id())
-    }
+fn no_statistic(text: &str) -> String {
+    format!("there is no statistic '{text}'")
 }
 
 /// A statistic of a figure's samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, Display, EnumString, VariantArray,
+)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = no_statistic)]
 pub enum Statistic {
     /// Value of a figure without samples.
     Value,
@@ -264,41 +244,11 @@ pub enum Statistic {
 
 impl Statistic {
     /// All statistics.
-    pub const ALL: [Statistic; 11] = {
-        use Statistic::{Max, Mean, Min, N, P50, P90, P99, P999, P9999, Stdev, Value};
-        [Value, N, Min, Mean, Stdev, P50, P90, P99, P999, P9999, Max]
-    };
+    pub const ALL: &[Statistic] = Self::VARIANTS;
 
     /// Name in files and flags.
     pub fn id(self) -> &'static str {
-        match self {
-            Statistic::Value => "value",
-            Statistic::N => "n",
-            Statistic::Min => "min",
-            Statistic::Mean => "mean",
-            Statistic::Stdev => "stdev",
-            Statistic::P50 => "p50",
-            Statistic::P90 => "p90",
-            Statistic::P99 => "p99",
-            Statistic::P999 => "p999",
-            Statistic::P9999 => "p9999",
-            Statistic::Max => "max",
-        }
-    }
-}
-
-impl fmt::Display for Statistic {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.id())
-    }
-}
-
-impl FromStr for Statistic {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|statistic| statistic.id() == text);
-        found.ok_or_else(|| format!("there is no statistic '{text}'"))
+        self.into()
     }
 }
 
@@ -325,7 +275,7 @@ mod tests {
             assert!(!figure.help().ends_with('.') && figure.help().len() <= 80, "{figure}");
         }
         for statistic in Statistic::ALL {
-            assert_eq!(statistic.id().parse(), Ok(statistic));
+            assert_eq!(statistic.id().parse(), Ok(*statistic));
         }
         assert!("latency".parse::<Figure>().is_err() && "p98".parse::<Statistic>().is_err());
     }

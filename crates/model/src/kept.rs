@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use strum::{Display, EnumString, VariantArray};
 
 /// Files of samples to keep, by name. `["none"]` keeps only histograms, which bounds the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,8 +20,9 @@ pub struct Raw {
 }
 
 /// A file of samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Display, EnumString, VariantArray)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum RawFormat {
     /// Rows of samples, [`Raw::samples`].
     Samples,
@@ -30,19 +32,6 @@ pub enum RawFormat {
     Parquet,
     /// No file.
     None,
-}
-
-impl RawFormat {
-    const ALL: [Self; 4] = [Self::Samples, Self::Eprosima, Self::Parquet, Self::None];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Samples => "samples",
-            Self::Eprosima => "eprosima",
-            Self::Parquet => "parquet",
-            Self::None => "none",
-        }
-    }
 }
 
 impl Raw {
@@ -94,7 +83,7 @@ impl From<Raw> for Vec<RawFormat> {
             RawFormat::Parquet => raw.parquet,
             RawFormat::None => raw.is_none(),
         };
-        RawFormat::ALL.into_iter().filter(is_asked).collect()
+        RawFormat::VARIANTS.iter().copied().filter(is_asked).collect()
     }
 }
 
@@ -103,8 +92,8 @@ impl FromStr for Raw {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let format = |word: &str| {
-            let found = RawFormat::ALL.into_iter().find(|format| format.as_str() == word.trim());
-            found.ok_or_else(|| format!("'{word}' is not one of samples, eprosima, parquet and none"))
+            let unknown = |_| format!("'{word}' is not one of samples, eprosima, parquet and none");
+            word.trim().parse::<RawFormat>().map_err(unknown)
         };
         let formats = text.split(',').map(format).collect::<Result<Vec<_>, _>>()?;
         formats.try_into().map_err(|error| format!("'{text}' {error}"))
@@ -113,7 +102,7 @@ impl FromStr for Raw {
 
 impl fmt::Display for Raw {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<&str> = Vec::from(*self).into_iter().map(RawFormat::as_str).collect();
+        let words: Vec<String> = Vec::from(*self).iter().map(RawFormat::to_string).collect();
         formatter.write_str(&words.join(","))
     }
 }

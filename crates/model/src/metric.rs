@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use strum::{Display, EnumString};
 pub use tripmeter_stats::Interval;
 
 /// Follower whose messages a figure counts, among several.
@@ -16,7 +17,8 @@ pub enum At {
 }
 
 /// Process whose cost a figure gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub enum Process {
     /// The sending process.
     Leader,
@@ -25,7 +27,8 @@ pub enum Process {
 }
 
 /// Time of a core-to-core probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub enum Probe {
     /// Before the warm-up.
     Before,
@@ -98,20 +101,12 @@ impl fmt::Display for Stream {
             At::Follower(index) => index.to_string(),
             At::Last => "last".to_owned(),
         });
-        let process = self.process.map(|process| match process {
-            Process::Leader => "leader",
-            Process::Follower => "follower",
-        });
-        let probe = self.probe.map(|probe| match probe {
-            Probe::Before => "before",
-            Probe::After => "after",
-        });
         let dimensions = [
             ("client", self.client.map(|index| index.to_string())),
             ("publisher", self.publisher.map(|index| index.to_string())),
             ("follower", at),
-            ("process", process.map(str::to_owned)),
-            ("probe", probe.map(str::to_owned)),
+            ("process", self.process.map(|process| process.to_string())),
+            ("probe", self.probe.map(|probe| probe.to_string())),
             // The last dimension, because a topic name may contain any character.
             ("topic", self.topic.clone()),
         ];
@@ -164,10 +159,8 @@ impl Stream {
             ("publisher", index) => self.publisher = Some(index.parse().ok()?),
             ("follower", "last") => self.at = Some(At::Last),
             ("follower", index) => self.at = Some(At::Follower(index.parse().ok()?)),
-            ("process", "leader") => self.process = Some(Process::Leader),
-            ("process", "follower") => self.process = Some(Process::Follower),
-            ("probe", "before") => self.probe = Some(Probe::Before),
-            ("probe", "after") => self.probe = Some(Probe::After),
+            ("process", process) => self.process = Some(process.parse().ok()?),
+            ("probe", probe) => self.probe = Some(probe.parse().ok()?),
             _ => return None,
         }
         Some(())

@@ -5,9 +5,11 @@ use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use strum::EnumDiscriminants;
 
 /// Schedule of the messages of a trial, as planned; part of the address of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema, EnumDiscriminants)]
+#[strum_discriminants(name(LoadKind), doc = "Kind of an [`OfferedLoad`].")]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum OfferedLoad {
     /// The next message is sent when the previous one was answered.

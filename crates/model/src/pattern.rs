@@ -1,8 +1,9 @@
 //! Table of patterns, which are named workloads, with their properties.
 
 use crate::figure::Figure;
-use crate::pace::OfferedLoad;
+use crate::pace::{LoadKind, OfferedLoad};
 use crate::workload::{Reply, Topology, Workload};
+use strum::Display;
 use tripmeter_abi::Pattern;
 
 /// Pattern of an experiment that does not name one.
@@ -86,25 +87,9 @@ pub enum TrialEnd {
     Recording,
 }
 
-/// Kind of an [`OfferedLoad`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoadKind {
-    /// [`OfferedLoad::Closed`].
-    Closed,
-    /// [`OfferedLoad::Rate`].
-    Rate,
-    /// [`OfferedLoad::Max`].
-    Max,
-    /// [`OfferedLoad::Burst`].
-    Burst,
-    /// [`OfferedLoad::Search`].
-    Search,
-    /// [`OfferedLoad::Recorded`].
-    Recorded,
-}
-
 /// One of the numbers of a [`Topology`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Axis {
     /// [`Topology::topics`].
     Topics,
@@ -271,33 +256,9 @@ pub fn facts(pattern: Pattern) -> &'static PatternFacts {
     PATTERNS.iter().find(|facts| facts.pattern == pattern).expect("the table has every pattern")
 }
 
-impl LoadKind {
-    /// Kind of this load.
-    pub fn from_load(load: &OfferedLoad) -> Self {
-        match load {
-            OfferedLoad::Closed => LoadKind::Closed,
-            OfferedLoad::Rate { .. } => LoadKind::Rate,
-            OfferedLoad::Max => LoadKind::Max,
-            OfferedLoad::Burst(_) => LoadKind::Burst,
-            OfferedLoad::Search { .. } => LoadKind::Search,
-            OfferedLoad::Recorded => LoadKind::Recorded,
-        }
-    }
-}
-
 impl Axis {
     /// All axes.
     pub const ALL: [Self; 4] = [Axis::Topics, Axis::Publishers, Axis::Clients, Axis::Followers];
-
-    /// Key in files, also the name of the flag.
-    pub fn name(self) -> &'static str {
-        match self {
-            Axis::Topics => "topics",
-            Axis::Publishers => "publishers",
-            Axis::Clients => "clients",
-            Axis::Followers => "followers",
-        }
-    }
 
     /// Number of this axis in a topology.
     pub fn number(self, topology: &Topology) -> u32 {
@@ -357,7 +318,7 @@ impl AllowedWorkload {
 
     /// True if the kind of the load is allowed.
     pub fn allows(&self, load: &OfferedLoad) -> bool {
-        self.loads.contains(&LoadKind::from_load(load))
+        self.loads.contains(&LoadKind::from(load))
     }
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
+use strum::Display;
 
 /// Most messages of a recording: the leader needs up to 90 bytes of memory for each.
 pub const MOST_MESSAGES: u64 = 1 << 24;
@@ -20,21 +21,14 @@ pub const MOST_TOPICS: usize = 4096;
 pub const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
 /// Kind of messages that replace those of a workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
 pub enum Played {
     /// Messages read from files.
+    #[strum(serialize = "a recording")]
     Recording,
     /// Topics with a size and a rate each.
+    #[strum(serialize = "topics with sizes and rates (--topic)")]
     Topics,
-}
-
-impl fmt::Display for Played {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Played::Recording => "a recording",
-            Played::Topics => "topics with sizes and rates (--topic)",
-        })
-    }
 }
 
 /// Contents of a recording, with its playback options.

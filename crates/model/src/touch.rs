@@ -1,11 +1,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
+use strum::{Display, EnumString};
 
 /// Part of a payload that both sides write and verify on every trip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[derive(Display, EnumString)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = no_touch)]
 pub enum Touch {
     /// Only Tripmeter's header of 16 bytes is written and read.
     #[default]
@@ -16,32 +17,6 @@ pub enum Touch {
     Full,
 }
 
-impl Touch {
-    /// Name in files, flags and tables.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Touch::None => "none",
-            Touch::Header => "header",
-            Touch::Full => "full",
-        }
-    }
-}
-
-impl fmt::Display for Touch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Touch {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "none" => Ok(Touch::None),
-            "header" => Ok(Touch::Header),
-            "full" => Ok(Touch::Full),
-            _ => Err(format!("'{text}' is not one of none, header, full")),
-        }
-    }
+fn no_touch(text: &str) -> String {
+    format!("'{text}' is not one of none, header, full")
 }

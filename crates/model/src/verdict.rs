@@ -5,6 +5,7 @@ use crate::manifest::Manifest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use strum::{Display, IntoStaticStr};
 
 /// Version of the document, `major.minor`. Readers ignore unknown fields, and refuse another major version.
 pub const VERDICT_VERSION: &str = "1.1";
@@ -60,8 +61,9 @@ impl JudgedFolder {
 }
 
 /// Command that judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "lowercase")]
 pub enum JudgingCommand {
     /// Two sides, measured in pairs.
     Ab,
@@ -73,21 +75,10 @@ pub enum JudgingCommand {
     History,
 }
 
-impl JudgingCommand {
-    /// Command as typed.
-    pub fn name(self) -> &'static str {
-        match self {
-            JudgingCommand::Ab => "ab",
-            JudgingCommand::Check => "check",
-            JudgingCommand::Compare => "compare",
-            JudgingCommand::History => "history",
-        }
-    }
-}
-
 /// Overall result: the first of these that holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "lowercase")]
 pub enum OverallResult {
     /// `ab` is still running, or was killed.
     Running,
@@ -107,25 +98,11 @@ pub enum OverallResult {
     Passed,
 }
 
-impl OverallResult {
-    /// Name in tables and files.
-    pub fn name(self) -> &'static str {
-        match self {
-            OverallResult::Running => "running",
-            OverallResult::Interrupted => "interrupted",
-            OverallResult::Regressed => "regressed",
-            OverallResult::Failed => "failed",
-            OverallResult::Incomplete => "incomplete",
-            OverallResult::Changed => "changed",
-            OverallResult::Inconclusive => "inconclusive",
-            OverallResult::Passed => "passed",
-        }
-    }
-}
-
 /// Verdict on a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Display, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum FigureVerdict {
     /// Worse than the reference.
     Regressed,
@@ -152,23 +129,6 @@ pub enum FigureVerdict {
 }
 
 impl FigureVerdict {
-    /// Name in tables and files.
-    pub fn name(self) -> &'static str {
-        match self {
-            FigureVerdict::Regressed => "regressed",
-            FigureVerdict::Failed => "failed",
-            FigureVerdict::Missing => "missing",
-            FigureVerdict::Step => "step",
-            FigureVerdict::Drift => "drift",
-            FigureVerdict::Inconclusive => "inconclusive",
-            FigureVerdict::Improved => "improved",
-            FigureVerdict::New => "new",
-            FigureVerdict::Known => "known",
-            FigureVerdict::Equivalent => "equivalent",
-            FigureVerdict::Passed => "passed",
-        }
-    }
-
     /// True for a verdict that counts as a finding.
     pub fn is_bad(self) -> bool {
         use FigureVerdict::{Drift, Failed, Missing, Regressed, Step};

@@ -16,7 +16,7 @@ pub fn audit(audit: &Audit, open_to_others: &BTreeMap<&str, &[String]>) -> Docum
     findings.sort_by_key(|finding| (std::cmp::Reverse(finding.level), !finding.visible));
     let row = |finding: &&Finding| {
         let Finding { level, check, value, limit, .. } = finding;
-        (None, vec![Cell::text(level.as_str()), Cell::text(check), Cell::text(value), Cell::text(limit)])
+        (None, vec![Cell::text(level.to_string()), Cell::text(check), Cell::text(value), Cell::text(limit)])
     };
     let columns = ["level", "check", "value", "limit"].map(|name| Column::words(name, name, ""));
     let table = Table::new(String::new(), columns.into(), findings.iter().map(row).collect()).within(COLUMNS);
@@ -38,7 +38,7 @@ pub fn audit(audit: &Audit, open_to_others: &BTreeMap<&str, &[String]>) -> Docum
 fn summary(audit: &Audit) -> String {
     let of = |level| audit.at(level).filter(|finding| finding.visible).count();
     let hidden = audit.findings.iter().filter(|finding| !finding.visible).count();
-    let levels = [Level::Fail, Level::Warn, Level::Info].map(|level| format!("{} {}", of(level), level.as_str()));
+    let levels = [Level::Fail, Level::Warn, Level::Info].map(|level| format!("{} {level}", of(level)));
     format!("{}, {hidden} not visible here (not assumed to be good)", levels.join(", "))
 }
 

@@ -270,7 +270,7 @@ impl<'a> Ranking<'a> {
             Cell::over(&one.cpu[1], ErrorBounds::NONE),
             memory(Process::Leader),
             memory(Process::Follower),
-            Cell::text(one.standing().name()),
+            Cell::text(one.standing().to_string()),
         ]
     }
 

@@ -451,7 +451,7 @@ impl Curve<'_> {
     pub fn unfit(&self, payloads: &[u64]) -> Option<&'static str> {
         let is_missed = |payload: &u64| self.side.metrics.is_rate_missed(self.row(*payload));
         match self.merged().disqualified() {
-            Some(why) => Some(why.text()),
+            Some(why) => Some(why.into()),
             None => payloads.iter().any(is_missed).then_some("missed the rate"),
         }
     }

@@ -4,6 +4,7 @@
 use crate::merged::CHANGED;
 use crate::number::{count, cpp, fixed, percent, signed, significant, whole_or};
 use crate::plots::Chart;
+use strum::Display;
 use tripmeter_analysis::derived::Each;
 use tripmeter_analysis::{Rounds, Row};
 use tripmeter_model::figure::Fold;
@@ -236,38 +237,32 @@ pub enum Cell {
 }
 
 /// Reason why there is no number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
 pub enum Missing {
     /// It was not measured.
+    #[strum(serialize = "not measured")]
     NotMeasured,
     /// There are too few samples for an upper bound.
+    #[strum(serialize = "too few samples")]
     TooFewSamples,
     /// No message arrived.
+    #[strum(serialize = "everything was lost")]
     NothingCame,
     /// Another row of the same address has it, or none; blank in text.
+    #[strum(serialize = "not of this row")]
     NotOfThisRow,
     /// There are no samples, although some were planned.
+    #[strum(serialize = "no samples")]
     NoSamples,
     /// The core-to-core probes disagree, so that they yield no latency.
+    #[strum(serialize = "core-to-core probes differ, or a CPU was taken away")]
     ProbesDiffer,
     /// The kernel splits CPU time by timer ticks, which is inexact for short times.
+    #[strum(serialize = "the kernel splits CPU time by timer ticks, which is inexact")]
     SplitByTicks,
 }
 
 impl Missing {
-    /// Reason as text, for hints and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Missing::NotMeasured => "not measured",
-            Missing::TooFewSamples => "too few samples",
-            Missing::NothingCame => "everything was lost",
-            Missing::NotOfThisRow => "not of this row",
-            Missing::NoSamples => "no samples",
-            Missing::ProbesDiffer => "core-to-core probes differ, or a CPU was taken away",
-            Missing::SplitByTicks => "the kernel splits CPU time by timer ticks, which is inexact",
-        }
-    }
-
     /// Mark before the dash; empty for most reasons.
     pub fn mark(self) -> &'static str {
         match self {
@@ -279,7 +274,8 @@ impl Missing {
 }
 
 /// Severity of a note.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Severity {
     /// Figures are wrong or missing.
     Error,

@@ -4,6 +4,7 @@ use crate::document::{Block, Cell, Column, Digits, Document, Note, PairFormat, S
 use crate::merged::{Merged, incomplete};
 use crate::notes;
 use std::collections::BTreeSet;
+use strum::Display;
 use tripmeter_analysis::{MetricTable, Rounds};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Environment, Manifest};
@@ -85,7 +86,7 @@ fn tables(columns: &[EcalSubExperiment<'_>]) -> Vec<Table> {
             }
             missing => missing,
         };
-        let title = format!("{}: message frequency [1/s] and throughput [MB/s]{state}", kind.word());
+        let title = format!("{kind}: message frequency [1/s] and throughput [MB/s]{state}");
         let megabytes = Some((f64::from(1 << 20), Digits::Fixed(1)));
         let rates = Column {
             pair: PairFormat { joint: "/", second: megabytes },
@@ -161,20 +162,14 @@ kB = 1024 bytes, MB = 1024 kB. touch: none = only our 16-byte header is written 
 ";
 
 /// Way that a latency covers.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Display)]
+#[strum(serialize_all = "snake_case")]
 enum EcalLatency {
     OneWay,
     RttHalf,
 }
 
 impl EcalLatency {
-    fn word(self) -> &'static str {
-        match self {
-            EcalLatency::OneWay => "one_way",
-            EcalLatency::RttHalf => "rtt_half",
-        }
-    }
-
     fn heading(self) -> &'static str {
         match self {
             EcalLatency::OneWay => "one_way, as published",

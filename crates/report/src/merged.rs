@@ -2,6 +2,7 @@
 
 use crate::number::counted;
 use std::collections::HashMap;
+use strum::IntoStaticStr;
 use tripmeter_model::manifest::{
     Counts, Manifest, ModeChange, PathProof, PayloadResult, RunStatus, SubExperimentResult, Verdict, has_several_sizes,
 };
@@ -19,20 +20,12 @@ pub struct Merged<'a> {
 }
 
 /// Reason why figures are not ranked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 pub enum Disqualified {
+    #[strum(serialize = "failed the path proof")]
     PathProofFailed,
+    #[strum(serialize = "polled on a shared CPU")]
     PolledOnSharedCpu,
-}
-
-impl Disqualified {
-    /// Predicate for a sentence whose subject is the transport.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::PathProofFailed => "failed the path proof",
-            Self::PolledOnSharedCpu => "polled on a shared CPU",
-        }
-    }
 }
 
 impl<'a> Merged<'a> {

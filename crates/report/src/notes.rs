@@ -235,7 +235,7 @@ pub fn core_to_core(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     if let Some((first, why)) = changed.first() {
         let probe = |probe: Option<CoreToCoreProbe>| probe.map_or("-".to_owned(), |probe| micros(probe.median_ns));
         let [before, after] = [first.core_to_core_ns.before, first.core_to_core_ns.after].map(probe);
-        let (why, rounds) = (why.as_str(), rounds(changed.len()));
+        let rounds = rounds(changed.len());
         parts.push(format!("the core-to-core latency changed from {before} to {after} µs{rounds} ({why})"));
     }
     if again > 0 {

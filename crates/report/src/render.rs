@@ -263,12 +263,7 @@ pub fn json(document: &Document) -> Value {
 }
 
 fn json_note(note: &Note) -> Value {
-    let severity = match note.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-        Severity::Info => "info",
-    };
-    json!({ "severity": severity, "kind": note.kind, "text": note.text })
+    json!({ "severity": note.severity.to_string(), "kind": note.kind, "text": note.text })
 }
 
 fn json_table(table: &Table) -> Value {
@@ -322,7 +317,7 @@ fn unmarked(cell: &Cell) -> Value {
         Cell::Range(interval) => json!({ "low": end(interval.low), "high": end(interval.high) }),
         Cell::Text(text) | Cell::Marked(_, text) => json!(text),
         Cell::Link { text, target } => json!({ "text": text, "target": target }),
-        Cell::Missing(missing) => json!({ "missing": missing.as_str() }),
+        Cell::Missing(missing) => json!({ "missing": missing.to_string() }),
     }
 }
 

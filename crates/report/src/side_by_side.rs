@@ -114,7 +114,7 @@ fn checks(own: &Audit, other: &Audit) -> Vec<Fact> {
     };
     let written = |audit: &Audit, name: &str| {
         let found = audit.findings.iter().find(|finding| finding.check == name);
-        found.map_or_else(|| NOTHING.to_owned(), |finding| format!("{}: {}", finding.level.as_str(), finding.value))
+        found.map_or_else(|| NOTHING.to_owned(), |finding| format!("{}: {}", finding.level, finding.value))
     };
     let names = own.findings.iter().chain(&other.findings).map(|finding| finding.check.as_str());
     let mut bad: Vec<&str> = Vec::new();

@@ -79,7 +79,7 @@ impl Rows<'_> {
         let Delivery { intended, actual, arrived, requested, status } = *delivery;
         let intended = is_timed.then_some(intended);
         let (received, answered) = if is_call { (requested, arrived) } else { (arrived, None) };
-        let status = if is_call { status.of_call() } else { status.as_str() };
+        let status = if is_call { status.of_call() } else { status.into() };
         self.add(stream, index as u64, status, SampleStamps { intended, sent: actual, received, answered });
     }
 

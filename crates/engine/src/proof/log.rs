@@ -12,6 +12,7 @@ use super::sys::Counters;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use strum::Display;
 use tripmeter_abi::Path as Claim;
 use tripmeter_model::log::Lines;
 use tripmeter_model::manifest::{Counts, PathProof, Verdict};
@@ -78,23 +79,16 @@ pub struct LogSeen {
     written_bytes: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
 enum FileKind {
+    #[strum(serialize = "a regular file")]
     Regular,
+    #[strum(serialize = "a FIFO")]
     Fifo,
+    #[strum(serialize = "neither file nor FIFO")]
     Other,
+    #[strum(serialize = "nothing")]
     Missing,
-}
-
-impl FileKind {
-    fn as_str(self) -> &'static str {
-        match self {
-            FileKind::Regular => "a regular file",
-            FileKind::Fifo => "a FIFO",
-            FileKind::Other => "neither file nor FIFO",
-            FileKind::Missing => "nothing",
-        }
-    }
 }
 
 impl LogObserver {
@@ -128,7 +122,7 @@ pub fn judge_log(probe: &LogProbe, seen: &LogSeen, held: Held, counts: &Counts, 
     };
     let seen = format!(
         "{} with {} of {} lines intact, {} read by another process; {written} by write calls of the logging process, {held}",
-        seen.kind.as_str(),
+        seen.kind,
         counts.received,
         probe.calls,
         amount(lines.bytes)
@@ -145,7 +139,7 @@ fn verdict(probe: &LogProbe, seen: &LogSeen, counts: &Counts, lines: &Lines) -> 
     let failed = |why: String| (Verdict::Failed, why);
     let wanted = if probe.claim == Claim::Pipe { FileKind::Fifo } else { FileKind::Regular };
     if seen.kind != wanted {
-        return failed(format!("where lines were to go there is {}", seen.kind.as_str()));
+        return failed(format!("where lines were to go there is {}", seen.kind));
     }
     if probe.claim == Claim::Pipe && !seen.is_same {
         return failed("the pipe is not the one that is being read".to_owned());

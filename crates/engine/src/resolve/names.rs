@@ -48,7 +48,7 @@ pub(super) fn default_name(sub_experiment: &SubExperiment, plan: &Plan) -> Strin
         let is_said = axis != Axis::Followers && plan.recording.is_some();
         let number = axis.number(&workload.topology);
         if !is_said && (number > 1 || (axis == Axis::Clients && is_of_one_client)) {
-            name += &format!("_{}-{number}", axis.name());
+            name += &format!("_{axis}-{number}");
         }
     }
     if !sub_experiment.sched.is_other() {

@@ -5,7 +5,8 @@ use super::error::Problem;
 use super::{load, topology};
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
-use tripmeter_model::pattern::{Axis, LoadKind, facts};
+use tripmeter_model::pace::LoadKind;
+use tripmeter_model::pattern::{Axis, facts};
 use tripmeter_model::recording::{Played, Recording};
 use tripmeter_model::workload::{Recorded, Workload};
 

@@ -4,7 +4,8 @@ use super::error::Problem;
 use super::{call, load, log, publish};
 use tripmeter_abi::Pattern::{self, Call, Log, Ping, Publish, Throughput};
 use tripmeter_model::experiment::Common;
-use tripmeter_model::pattern::{Axis, LoadKind, PATTERNS, PatternFacts, TrialEnd, facts};
+use tripmeter_model::pace::LoadKind;
+use tripmeter_model::pattern::{Axis, PATTERNS, PatternFacts, TrialEnd, facts};
 use tripmeter_model::plan::Plan;
 use tripmeter_model::workload::Workload;
 

@@ -52,7 +52,7 @@ pub enum RunError {
 fn listed(findings: &[Finding]) -> String {
     let one = |finding: &Finding| {
         let Finding { check, level, value, limit, .. } = finding;
-        format!("{} {check}: {value} ({limit})", level.as_str())
+        format!("{level} {check}: {value} ({limit})")
     };
     findings.iter().map(one).collect::<Vec<_>>().join(" | ")
 }

@@ -151,7 +151,7 @@ impl Driver for Saturating {
                     let status = if received.is_some() { DeliveryStatus::Ok } else { DeliveryStatus::Lost };
                     let received = received.filter(|_| are_known);
                     let stamps = SampleStamps { sent, received, ..SampleStamps::default() };
-                    rows.rows.add(stream, index, status.as_str(), stamps);
+                    rows.rows.add(stream, index, status.into(), stamps);
                 }
             }
         }

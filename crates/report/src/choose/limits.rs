@@ -8,6 +8,7 @@ use crate::measured::MeasuredSide;
 use crate::merged::Disqualified;
 use crate::number::percent;
 use crate::values::Value;
+use strum::Display;
 use tripmeter_analysis::Row;
 use tripmeter_analysis::derived::cost;
 use tripmeter_analysis::table::samples_for;
@@ -35,26 +36,18 @@ pub struct JudgedTransport<'a> {
 }
 
 /// Outcome of a transport against the limits, in the order of the ranking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Display)]
 pub enum Standing {
+    #[strum(serialize = "met")]
     Met,
     /// A limit may be met or not.
+    #[strum(serialize = "unclear")]
     Unclear,
+    #[strum(serialize = "FAILED")]
     Failed,
     /// It polled on a shared CPU, so its figures are those of the scheduler.
+    #[strum(serialize = "not ranked")]
     NotRanked,
-}
-
-impl Standing {
-    /// Name in the table.
-    pub fn name(self) -> &'static str {
-        match self {
-            Standing::Met => "met",
-            Standing::Unclear => "unclear",
-            Standing::Failed => "FAILED",
-            Standing::NotRanked => "not ranked",
-        }
-    }
 }
 
 /// Judges a figure against its maximum; without an interval the value decides.

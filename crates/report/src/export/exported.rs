@@ -196,7 +196,7 @@ pub(super) fn row_story(row: &VerdictRow) -> String {
         let interval = row.interval.map_or(String::new(), |[low, high]| format!(" ({} to {})", end(low), end(high)));
         parts.push(format!("ratio {ratio:.4}{interval}"));
     }
-    format!("{}: {}", row.verdict.name(), parts.join("; "))
+    format!("{}: {}", row.verdict, parts.join("; "))
 }
 
 /// Value with its unit, e.g. `8.152 µs`.

@@ -66,7 +66,7 @@ fn property(text: &str) -> String {
 }
 
 fn row_title(row: &VerdictRow) -> String {
-    format!("{} {}: {}", row.sub_experiment, row.verdict.name(), row_name(row))
+    format!("{} {}: {}", row.sub_experiment, row.verdict, row_name(row))
 }
 
 fn of_verdict(verdict: &VerdictDocument) -> Annotations {
@@ -80,7 +80,7 @@ fn of_verdict(verdict: &VerdictDocument) -> Annotations {
         }
     }
     for trouble in &verdict.troubles {
-        let title = trouble.sub_experiment.clone().unwrap_or_else(|| verdict.command.name().to_owned());
+        let title = trouble.sub_experiment.clone().unwrap_or_else(|| verdict.command.to_string());
         let list = if trouble.fails { &mut all.errors } else { &mut all.warnings };
         list.push(Annotation { title, text: trouble.what.clone() });
     }
@@ -115,9 +115,9 @@ fn incomplete(why: &str) -> String {
 
 /// The verdict in one sentence.
 fn sentence(verdict: &VerdictDocument) -> String {
-    let counts: Vec<String> = verdict.counts.iter().map(|(word, count)| format!("{count} {}", word.name())).collect();
+    let counts: Vec<String> = verdict.counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
     let counts = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
-    format!("`{}`: {}. Figures judged: {counts}.", verdict.command.name(), verdict.result.name())
+    format!("`{}`: {}. Figures judged: {counts}.", verdict.command, verdict.result)
 }
 
 /// Summary of a job: the verdict and a table of findings, or the state of each sub-experiment.
@@ -129,7 +129,7 @@ pub fn github_summary(input: &ExportInput<'_>) -> String {
 }
 
 fn summary_of_verdict(verdict: &VerdictDocument) -> String {
-    let mut text = format!("## Tripmeter: {}\n\n{}\n", verdict.result.name(), sentence(verdict));
+    let mut text = format!("## Tripmeter: {}\n\n{}\n", verdict.result, sentence(verdict));
     if let Some(rate) = verdict.false_discovery_rate {
         let percent = crate::percent(rate);
         let _ = writeln!(text, "Of the changes reported, at most {percent} are expected to be false alarms.");
@@ -207,7 +207,7 @@ impl ExportedPayload {
         let is_it = |one: &&Selected| Some(one.address.load) == load && is_wanted(one);
         match self.figures.iter().find(is_it) {
             Some(one) => super::exported::with_unit(one.value, one.address.unit().as_str()),
-            None if self.unbounded.iter().any(|one| is_it(&one)) => Missing::TooFewSamples.as_str().to_owned(),
+            None if self.unbounded.iter().any(|one| is_it(&one)) => Missing::TooFewSamples.to_string(),
             None => String::new(),
         }
     }

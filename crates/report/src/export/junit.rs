@@ -99,24 +99,25 @@ fn of_verdict(verdict: &VerdictDocument, subs: &[ExportedSub]) -> Vec<TestSuite>
     };
     for row in &verdict.figures {
         let outcome = match row.verdict {
-            bad if bad.is_bad() => CaseOutcome::Failed(bad.name(), row_story(row)),
+            bad if bad.is_bad() => CaseOutcome::Failed(bad.into(), row_story(row)),
             FigureVerdict::New | FigureVerdict::Inconclusive => CaseOutcome::Skipped(row_story(row)),
             _ => CaseOutcome::Passed,
         };
         add(&row.sub_experiment, TestCase { name: row_name(row), outcome });
     }
+    let command = verdict.command.to_string();
     for (place, trouble) in verdict.troubles.iter().enumerate() {
         let outcome = match trouble.fails {
             true => CaseOutcome::Failed("trouble", trouble.what.clone()),
             false => CaseOutcome::Skipped(trouble.what.clone()),
         };
         let name = format!("trouble {}", place + 1);
-        add(trouble.sub_experiment.as_deref().unwrap_or(verdict.command.name()), TestCase { name, outcome });
+        add(trouble.sub_experiment.as_deref().unwrap_or(&command), TestCase { name, outcome });
     }
     if verdict.exit_code != 0 && !verdict.figures.iter().any(|row| row.verdict.is_bad()) {
-        let why = format!("{} ended with exit code {}", verdict.result.name(), verdict.exit_code);
+        let why = format!("{} ended with exit code {}", verdict.result, verdict.exit_code);
         let outcome = CaseOutcome::Failed("result", why);
-        add(verdict.command.name(), TestCase { name: "result".to_owned(), outcome });
+        add(&command, TestCase { name: "result".to_owned(), outcome });
     }
     suites
 }

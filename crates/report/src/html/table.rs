@@ -95,7 +95,7 @@ fn cell(column: &Column, cell: &Cell, tag: &str, is_repeated: bool) -> String {
             if *missing == Missing::NotOfThisRow {
                 String::new()
             } else {
-                hints.push(missing.as_str().to_owned());
+                hints.push(missing.to_string());
                 format!("{}–", escaped(missing.mark()))
             }
         }

@@ -25,7 +25,7 @@ impl Chart {
     /// # Errors
     /// As [`Chart::draw`].
     pub fn picture(&self, options: &Options) -> Result<Picture, PlotError> {
-        let path = format!("{}.{}", self.name, options.format.extension());
+        let path = format!("{}.{}", self.name, options.format);
         let values = self.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
         let mut values = values.chain(self.stacks.iter().flat_map(|part| part.values.iter().copied()));
         let y =

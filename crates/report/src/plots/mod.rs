@@ -41,26 +41,18 @@ mod text;
 pub use chart::Chart;
 pub(crate) use scale::count as scale_count;
 
+use strum::Display;
 use thiserror::Error;
 
-/// Format of a picture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Format of a picture, whose name is the extension of its files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Format {
     /// Pixels; the default.
     #[default]
     Png,
     /// Vector graphics; each text is a path with an `aria-label`.
     Svg,
-}
-
-impl Format {
-    /// Extension of file names, without the dot.
-    pub fn extension(self) -> &'static str {
-        match self {
-            Format::Png => "png",
-            Format::Svg => "svg",
-        }
-    }
 }
 
 /// Options of a picture.
@@ -128,6 +120,6 @@ fn samples_per_figure(numbers: impl Iterator<Item = u64>) -> String {
 }
 
 fn picture(chart: &Chart, name: &str, options: &Options) -> Result<Picture, PlotError> {
-    let path = format!("{name}.{}", options.format.extension());
+    let path = format!("{name}.{}", options.format);
     Ok(Picture { path, bytes: chart.draw(options)? })
 }

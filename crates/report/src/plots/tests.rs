@@ -249,7 +249,7 @@ fn drawing_time() {
 fn keep_both(chart: &Chart, name: &str) -> Vec<String> {
     for format in [Format::Png, Format::Svg] {
         let bytes = chart.draw(&Options { format, ..Options::default() }).unwrap();
-        keep(&Picture { path: format!("{name}.{}", format.extension()), bytes }, "edge");
+        keep(&Picture { path: format!("{name}.{format}"), bytes }, "edge");
     }
     texts(&chart.draw(&SVG).unwrap())
 }

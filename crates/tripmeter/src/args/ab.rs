@@ -8,7 +8,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::path::PathBuf;
 use tripmeter_analysis::flags::{FiguresArgs, Share};
 use tripmeter_model::experiment::{Common, WrittenRecording, WrittenTopic};
-use tripmeter_model::pattern::{Axis, LoadKind, PatternFacts, facts};
+use tripmeter_model::pace::LoadKind;
+use tripmeter_model::pattern::{Axis, PatternFacts, facts};
 use tripmeter_model::secret::secret;
 use tripmeter_model::{Pattern, exit};
 

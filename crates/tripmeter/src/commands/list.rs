@@ -95,7 +95,7 @@ fn figures() -> Vec<FigureRow> {
         .map(|figure| FigureRow {
             figure: figure.id(),
             unit: figure.unit().as_str(),
-            better: figure.better().as_str(),
+            better: figure.better().into(),
             help: figure.help(),
         })
         .collect()

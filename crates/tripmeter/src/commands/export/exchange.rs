@@ -102,7 +102,7 @@ fn is_of(verdict: &VerdictDocument, file: &Path, folder: &Path, manifest: &Manif
     } else {
         listed(&judged.iter().map(name).collect::<Vec<_>>())
     };
-    let (file, place, command) = (file.display(), folder.display(), verdict.command.name());
+    let (file, place, command) = (file.display(), folder.display(), verdict.command);
     let text = format!(
         "'{file}' is the verdict on {others}, not on '{place}' (begun {}); export those, or judge '{place}' first \
          (`tripmeter {command} … --json`)",

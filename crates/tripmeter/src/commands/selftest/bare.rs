@@ -51,14 +51,14 @@ pub fn overhead(bench: &Bench) -> Result<Value, CliError> {
         let why =
             format!("both sides poll and share CPU {cpu}, so scheduler time slices would be measured; allow two CPUs");
         bench.say(&format!("overhead left out: {why}"));
-        return Ok(kinds.map(|kind| json!({ "transport": kind.as_str(), "left_out": why })).to_vec().into());
+        return Ok(kinds.map(|kind| json!({ "transport": kind.to_string(), "left_out": why })).to_vec().into());
     }
     let mut found = Vec::new();
     for kind in kinds {
         if bench.stopped() {
             break;
         }
-        bench.say(&format!("overhead: {PAIRS} pairs of a bare loop and `{}`", kind.as_str()));
+        bench.say(&format!("overhead: {PAIRS} pairs of a bare loop and `{kind}`"));
         found.push(of_kind(bench, kind)?);
     }
     Ok(found.into())
@@ -71,7 +71,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
         if bench.stopped() {
             break;
         }
-        let name = format!("overhead-{}-{pair}.unfinished", kind.as_str());
+        let name = format!("overhead-{kind}-{pair}.unfinished");
         let folder = bench.folder.path().join(&name);
         remove_unfinished(&bench.folder, &name)?;
         // The order alternates, so that neither benefits from being first.
@@ -87,7 +87,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
         let found = cells.filter_map(half_trips).map(|half| 2.0 * half.median).next();
         if found.is_none() && !bench.stopped() {
             let why = manifest.sub_experiments.iter().find_map(|result| result.error.clone()).unwrap_or_default();
-            return Err(CliError::new(exit::PARTIAL, format!("overhead of `{}`: {why}", kind.as_str())));
+            return Err(CliError::new(exit::PARTIAL, format!("overhead of `{kind}`: {why}")));
         }
         ours.extend(found);
     }
@@ -98,7 +98,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
     // Only the lower end of the interval must meet the limit: seven pairs on a busy machine are few.
     let least = over.map(|over| over.interval.map_or(over.median, |interval| interval.low));
     Ok(json!({
-        "transport": kind.as_str(),
+        "transport": kind.to_string(),
         "payload_bytes": PAYLOAD_BYTES,
         "samples": SAMPLES,
         "pairs": more.len(),
@@ -112,7 +112,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
 }
 
 fn prepared(kind: BarePath) -> Result<Prepared, CliError> {
-    let mut args = ExperimentArgs { transports: vec![kind.as_str().to_owned()], no_floor: true, ..Default::default() };
+    let mut args = ExperimentArgs { transports: vec![kind.to_string()], no_floor: true, ..Default::default() };
     args.measuring.payloads = Some(PAYLOAD_BYTES.to_string());
     args.measuring.samples = Some(SAMPLES);
     args.measuring.warmup = Some(WARMUP);
@@ -124,7 +124,7 @@ fn prepared(kind: BarePath) -> Result<Prepared, CliError> {
 /// Median round trip of a bare loop between two processes, in nanoseconds.
 fn bare_median(bench: &Bench, kind: BarePath) -> Result<f64, CliError> {
     let mut command = Command::new(&bench.program);
-    command.args(["bare", kind.as_str(), &(SAMPLES + WARMUP).to_string(), &PAYLOAD_BYTES.to_string()]);
+    command.args(["bare", &kind.to_string(), &(SAMPLES + WARMUP).to_string(), &PAYLOAD_BYTES.to_string()]);
     command.args(usual_cpus().iter().map(usize::to_string));
     let output = command.output();
     let output =
@@ -133,6 +133,6 @@ fn bare_median(bench: &Bench, kind: BarePath) -> Result<f64, CliError> {
     let median = told.and_then(|told| told["rtt_ns"]["median"].as_f64());
     median.ok_or_else(|| {
         let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        CliError::new(exit::SOFTWARE, format!("bare loop of `{}` failed: {why}", kind.as_str()))
+        CliError::new(exit::SOFTWARE, format!("bare loop of `{kind}` failed: {why}"))
     })
 }
