@@ -2,10 +2,12 @@
 
 use crate::results::{JudgedResults, SubStanding};
 use crate::selection::{Selected, Selection, too_few};
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::limits::{FigureLimits, Limit};
+use tripmeter_model::verdict::FigureVerdict;
 use tripmeter_stats::conformal;
 
 /// Figure with its limit, and the measured value.
@@ -21,43 +23,22 @@ pub struct CheckedLimit {
     pub needs: Option<u64>,
 }
 
-/// Outcome of a limit, from the best to the worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LimitOutcome {
-    /// Not beyond the limit.
-    Passed,
-    /// Within or beyond the limit, depending on clock errors; or within it, with too few samples to decide.
-    Inconclusive,
-    /// Beyond the limit, not a number, or not measured.
-    Failed,
-}
-
-impl LimitOutcome {
-    /// Name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            LimitOutcome::Passed => "passed",
-            LimitOutcome::Failed => "FAILED",
-            LimitOutcome::Inconclusive => "inconclusive",
-        }
-    }
-}
-
 impl CheckedLimit {
-    /// Outcome, allowing for clock errors and too few samples.
-    pub fn outcome(&self) -> LimitOutcome {
+    /// Outcome: `Passed` if not beyond the limit; `Failed` if beyond it, not a number, or not measured; else
+    /// `Inconclusive`, because of clock errors or too few samples.
+    pub fn outcome(&self) -> FigureVerdict {
         let room = |value: f64| if self.limit.is_lower() { value - self.limit.limit } else { self.limit.limit - value };
         let room = self.value.map_or(f64::NAN, room);
         match [room - self.error, room + self.error].map(|room| room >= 0.0) {
-            [true, true] if self.needs.is_none() => LimitOutcome::Passed,
-            [_, true] => LimitOutcome::Inconclusive,
-            _ => LimitOutcome::Failed,
+            [true, true] if self.needs.is_none() => FigureVerdict::Passed,
+            [_, true] => FigureVerdict::Inconclusive,
+            _ => FigureVerdict::Failed,
         }
     }
 
     /// True if it was measured and is not beyond the limit, whatever the clock errors.
     pub fn passed(&self) -> bool {
-        self.outcome() == LimitOutcome::Passed
+        self.outcome() == FigureVerdict::Passed
     }
 
     /// Distance beyond the limit, as a share of the limit. Negative within the limit, NaN if both are 0, `None` if not
@@ -84,13 +65,13 @@ pub struct CheckedSub {
 impl CheckedSub {
     /// True if no limit is exceeded; if `strict`, only if no limit is inconclusive either.
     pub fn passed(&self, strict: bool) -> bool {
-        let is_bad = |outcome| outcome == LimitOutcome::Failed || strict && outcome == LimitOutcome::Inconclusive;
+        let is_bad = |outcome| outcome == FigureVerdict::Failed || strict && outcome == FigureVerdict::Inconclusive;
         self.distrust.is_none() && !self.rows.iter().any(|row| is_bad(row.outcome()))
     }
 
     /// Numbers of inconclusive limits, due to clock errors and due to too few samples.
     pub fn inconclusive_rows(&self) -> [usize; 2] {
-        let unclear = self.rows.iter().filter(|row| row.outcome() == LimitOutcome::Inconclusive);
+        let unclear = self.rows.iter().filter(|row| row.outcome() == FigureVerdict::Inconclusive);
         let (few, clocks): (Vec<_>, Vec<_>) = unclear.partition(|row| row.needs.is_some());
         [clocks.len(), few.len()]
     }
@@ -105,7 +86,7 @@ impl CheckedSub {
     pub fn worst(&self) -> Option<&CheckedLimit> {
         let badness = |row: &CheckedLimit| {
             let share = row.share_beyond().filter(|share| !share.is_nan()).unwrap_or(f64::NEG_INFINITY);
-            ((row.outcome(), row.value.is_none()), share)
+            ((Reverse(row.outcome()), row.value.is_none()), share)
         };
         let order = |a: &&CheckedLimit, b: &&CheckedLimit| {
             let (a, b) = (badness(a), badness(b));
@@ -152,7 +133,7 @@ impl ResultsCheck {
             let rows: Vec<CheckedLimit> = rows.map(checked).collect();
             let judged: Vec<&FigureAddress> = rows.iter().map(|row| &row.limit.address).collect();
             let SubStanding { distrust, mut notes } = results.standing(name, &table, &judged);
-            let unclear = rows.iter().filter(|row| row.outcome() == LimitOutcome::Inconclusive);
+            let unclear = rows.iter().filter(|row| row.outcome() == FigureVerdict::Inconclusive);
             notes.extend(too_few(unclear.filter_map(|row| Some((&row.limit.address, row.needs?)))));
             check.checked.push(CheckedSub { name: name.to_owned(), rows, distrust, notes });
         }
@@ -331,7 +312,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_two_clocks_do_not_tell_is_inconclusive_and_fails_nothing() {
-        use LimitOutcome::{Failed, Inconclusive, Passed};
+        use FigureVerdict::{Failed, Inconclusive, Passed};
         let one =
             |kind, value| CheckedLimit { limit: limit("a", 1, kind, 2.0), value: Some(value), error: 0.2, needs: None };
         assert_eq!(

@@ -2,40 +2,14 @@
 
 use crate::results::{JudgedResults, SubStanding};
 use crate::selection::{Selected, Selection, missing, too_few, too_few_anywhere};
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Better, Figure};
+use tripmeter_model::verdict::FigureVerdict;
 use tripmeter_stats::change::ChangeVerdict;
 use tripmeter_stats::runs::{Comparison, Question, Sides, compare, runs_needed};
 use tripmeter_stats::{Error, median};
-
-/// Result of a comparison by a threshold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ThresholdOutcome {
-    /// Not beyond the threshold.
-    Passed,
-    /// Beyond the threshold, or not a number.
-    Failed,
-    /// Within or beyond the threshold, depending on clock errors; or too few samples to decide.
-    Inconclusive,
-    /// Missing in the results, present in the reference.
-    Missing,
-    /// Missing in the reference, present in the results.
-    New,
-}
-
-impl ThresholdOutcome {
-    /// Name in tables and files.
-    pub fn name(self) -> &'static str {
-        match self {
-            ThresholdOutcome::Passed => "passed",
-            ThresholdOutcome::Failed => "failed",
-            ThresholdOutcome::Inconclusive => "inconclusive",
-            ThresholdOutcome::Missing => "missing",
-            ThresholdOutcome::New => "new",
-        }
-    }
-}
 
 /// Figure of both sides, over all rounds of each side.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,8 +20,9 @@ pub struct ComparedFigure {
     pub reference: Option<f64>,
     /// Value of the results, if they have one.
     pub result: Option<f64>,
-    /// Outcome of the comparison.
-    pub outcome: ThresholdOutcome,
+    /// `Passed` if not beyond the threshold, `Failed` if beyond it or not a number, `Inconclusive` if clock errors or too
+    /// few samples leave it open, `Missing` without a result, `New` without a reference.
+    pub outcome: FigureVerdict,
 }
 
 impl ComparedFigure {
@@ -82,26 +57,21 @@ pub struct ComparedSub {
 
 impl ComparedSub {
     /// Number of comparisons with this outcome.
-    pub fn count(&self, outcome: ThresholdOutcome) -> usize {
+    pub fn count(&self, outcome: FigureVerdict) -> usize {
         self.compared.iter().filter(|one| one.outcome == outcome).count()
     }
 
     /// True if no figure is worse than in the reference or missing; if `strict`, also none inconclusive or new.
     pub fn passed(&self, strict: bool) -> bool {
-        let bad = self.count(ThresholdOutcome::Failed) + self.count(ThresholdOutcome::Missing);
-        let unclear = self.count(ThresholdOutcome::New) + self.count(ThresholdOutcome::Inconclusive);
+        let bad = self.count(FigureVerdict::Failed) + self.count(FigureVerdict::Missing);
+        let unclear = self.count(FigureVerdict::New) + self.count(FigureVerdict::Inconclusive);
         self.distrust.is_none() && bad == 0 && !(strict && unclear > 0)
     }
 
     /// Figure with the largest change for the worse, among those that fail, else among inconclusive ones, else all.
     pub fn worst(&self) -> Option<&ComparedFigure> {
         let share = |one: &ComparedFigure| one.share_worse().filter(|share| !share.is_nan());
-        let rank = |one: &ComparedFigure| match one.outcome {
-            ThresholdOutcome::Failed => 2,
-            ThresholdOutcome::Inconclusive => 1,
-            _ => 0,
-        };
-        let badness = |one: &ComparedFigure| (rank(one), share(one).unwrap_or(f64::NEG_INFINITY));
+        let badness = |one: &ComparedFigure| (Reverse(one.outcome), share(one).unwrap_or(f64::NEG_INFINITY));
         let on_both = self.compared.iter().filter(|one| one.increase().is_some());
         on_both.max_by(|a, b| {
             let (a, b) = (badness(a), badness(b));
@@ -147,7 +117,7 @@ impl ByThreshold {
                 let [reference, result] = sides.map(|one| one.map(|one| one.value));
                 let errors = sides.map(|one| one.map_or(0.0, |one| one.error));
                 let outcome = match outcome([reference, result], errors, is_better_if_more(address), threshold) {
-                    ThresholdOutcome::Passed if needs(address).is_some() => ThresholdOutcome::Inconclusive,
+                    FigureVerdict::Passed if needs(address).is_some() => FigureVerdict::Inconclusive,
                     outcome => outcome,
                 };
                 ComparedFigure { address: (*address).clone(), reference, result, outcome }
@@ -178,7 +148,7 @@ impl ByThreshold {
     /// True if no figure was compared.
     pub fn is_empty(&self) -> bool {
         let mut all = self.both.iter().flat_map(|one| &one.compared);
-        !all.any(|one| one.outcome != ThresholdOutcome::New)
+        !all.any(|one| one.outcome != FigureVerdict::New)
     }
 }
 
@@ -200,17 +170,17 @@ fn one_sided([one, other]: [&JudgedResults; 2], figures: [&[Selected]; 2]) -> Ve
     told
 }
 
-fn outcome(sides: [Option<f64>; 2], errors: [f64; 2], is_better_if_more: bool, threshold: f64) -> ThresholdOutcome {
+fn outcome(sides: [Option<f64>; 2], errors: [f64; 2], is_better_if_more: bool, threshold: f64) -> FigureVerdict {
     match sides {
-        [None, _] => ThresholdOutcome::New,
-        [_, None] => ThresholdOutcome::Missing,
+        [None, _] => FigureVerdict::New,
+        [_, None] => FigureVerdict::Missing,
         [Some(reference), Some(result)] => {
             let [less, more] = if is_better_if_more { [result, reference] } else { [reference, result] };
             let [less_off, more_off] = if is_better_if_more { [errors[1], errors[0]] } else { errors };
             match [-1.0, 1.0].map(|sign| is_within(less - sign * less_off, more + sign * more_off, threshold)) {
-                [true, true] => ThresholdOutcome::Passed,
-                [true, false] => ThresholdOutcome::Inconclusive,
-                [false, _] => ThresholdOutcome::Failed,
+                [true, true] => FigureVerdict::Passed,
+                [true, false] => FigureVerdict::Inconclusive,
+                [false, _] => FigureVerdict::Failed,
             }
         }
     }
@@ -271,9 +241,14 @@ impl JudgedFigure {
         self
     }
 
+    /// Verdict on the change.
+    pub fn verdict(&self) -> FigureVerdict {
+        self.comparison.judged.verdict.into()
+    }
+
     /// True for a regression.
     pub fn is_regressed(&self) -> bool {
-        self.comparison.judged.verdict == ChangeVerdict::Regressed
+        self.verdict() == FigureVerdict::Regressed
     }
 }
 
@@ -415,20 +390,17 @@ mod tests {
             let decimal =
                 |thousandths: u64| format!("{}.{:03}", thousandths / 1000, thousandths % 1000).parse::<f64>().unwrap();
             let (reference, limit) = (decimal(thousandths * 10), decimal(thousandths * 11));
-            assert_eq!(of(reference, limit, 0.1), ThresholdOutcome::Passed, "{reference}");
-            assert_eq!(of(reference, decimal(thousandths * 11 + 1), 0.1), ThresholdOutcome::Failed, "{reference}");
+            assert_eq!(of(reference, limit, 0.1), FigureVerdict::Passed, "{reference}");
+            assert_eq!(of(reference, decimal(thousandths * 11 + 1), 0.1), FigureVerdict::Failed, "{reference}");
         }
-        assert_eq!((of(2.0, 2.0, 0.0), of(2.0, 2.001, 0.0)), (ThresholdOutcome::Passed, ThresholdOutcome::Failed));
-        assert_eq!((of(0.0, 0.0, 0.1), of(0.0, 0.001, 0.1)), (ThresholdOutcome::Passed, ThresholdOutcome::Failed));
-        assert_eq!(
-            (of(1.0, f64::NAN, 0.1), of(f64::NAN, 1.0, 0.1)),
-            (ThresholdOutcome::Failed, ThresholdOutcome::Failed)
-        );
+        assert_eq!((of(2.0, 2.0, 0.0), of(2.0, 2.001, 0.0)), (FigureVerdict::Passed, FigureVerdict::Failed));
+        assert_eq!((of(0.0, 0.0, 0.1), of(0.0, 0.001, 0.1)), (FigureVerdict::Passed, FigureVerdict::Failed));
+        assert_eq!((of(1.0, f64::NAN, 0.1), of(f64::NAN, 1.0, 0.1)), (FigureVerdict::Failed, FigureVerdict::Failed));
     }
 
     #[test]
     fn less_is_worse_of_rates_and_a_loss_fails_where_there_was_none() {
-        use ThresholdOutcome::{Failed, Passed};
+        use FigureVerdict::{Failed, Passed};
         let rate = |reference, result| outcome([Some(reference), Some(result)], [0.0; 2], true, 0.1);
         assert_eq!((rate(1100.0, 1000.0), rate(1100.0, 999.0), rate(1100.0, 9999.0)), (Passed, Failed, Passed));
         assert_eq!((rate(1100.0, 0.0), rate(0.0, 1100.0), rate(0.0, 0.0)), (Failed, Passed, Passed));
@@ -457,13 +429,13 @@ mod tests {
 
     #[test]
     fn what_one_side_lacks_is_missing_or_new() {
-        assert_eq!(outcome([None, Some(1.0)], [0.0; 2], true, 0.1), ThresholdOutcome::New);
-        assert_eq!(outcome([Some(1.0), None], [0.0; 2], true, 0.1), ThresholdOutcome::Missing);
+        assert_eq!(outcome([None, Some(1.0)], [0.0; 2], true, 0.1), FigureVerdict::New);
+        assert_eq!(outcome([Some(1.0), None], [0.0; 2], true, 0.1), FigureVerdict::Missing);
     }
 
     #[test]
     fn what_two_clocks_do_not_tell_apart_is_inconclusive() {
-        use ThresholdOutcome::{Failed, Inconclusive, Passed};
+        use FigureVerdict::{Failed, Inconclusive, Passed};
         let of = |result, errors| outcome([Some(100.0), Some(result)], errors, false, 0.1);
         assert_eq!([90.0, 111.0].map(|result| of(result, [0.0; 2])), [Passed, Failed]);
         assert_eq!(

@@ -5,6 +5,7 @@ use crate::selection::{Selection, too_few_anywhere};
 use std::collections::{BTreeMap, HashMap};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::verdict::FigureVerdict;
 use tripmeter_stats::Error;
 use tripmeter_stats::change_points::{StepOptions, change_points};
 use tripmeter_stats::slow_drift;
@@ -82,18 +83,24 @@ impl Change {
         self.error > 0.0 && (self.after - self.before).abs() <= 2.0 * self.error
     }
 
+    /// Verdict on the figure.
+    pub fn verdict(&self) -> FigureVerdict {
+        match self.until {
+            _ if self.is_known => FigureVerdict::Known,
+            _ if self.is_inconclusive() => FigureVerdict::Inconclusive,
+            Some(_) => FigureVerdict::Drift,
+            None => FigureVerdict::Step,
+        }
+    }
+
     /// True for a finding: neither known nor inconclusive.
     pub fn is_new(&self) -> bool {
-        !self.is_known && !self.is_inconclusive()
+        self.verdict().is_bad()
     }
 
     /// Reason that it is not a finding: `known` or `inconclusive`; empty for a finding.
     pub fn word(&self) -> &'static str {
-        match (self.is_known, self.is_inconclusive()) {
-            (true, _) => "known",
-            (false, true) => "inconclusive",
-            (false, false) => "",
-        }
+        if self.is_new() { "" } else { self.verdict().into() }
     }
 }
 

@@ -3,29 +3,7 @@
 use crate::bytes::Bytes;
 use crate::summary::{COLUMNS, Magnitude, Summary, SummaryRow};
 use crate::table::{push_row, three_decimals};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The result is at most the limit.
-    Passed,
-    /// The result is above the limit, or not a number.
-    Failed,
-    /// The results lack the payload.
-    Missing,
-    /// The reference lacks the payload.
-    New,
-}
-
-impl Outcome {
-    pub fn name(self) -> &'static str {
-        match self {
-            Outcome::Passed => "passed",
-            Outcome::Failed => "failed",
-            Outcome::Missing => "missing",
-            Outcome::New => "new",
-        }
-    }
-}
+use tripmeter_model::verdict::FigureVerdict;
 
 /// One figure of one payload on both sides, in microseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +14,9 @@ pub struct Compared {
     pub reference: Option<f64>,
     /// Value of the results, if they have the payload.
     pub result: Option<f64>,
-    pub outcome: Outcome,
+    /// `Passed` if the result is at most the limit, `Failed` if above it or not a number, `Missing` without a result, `New`
+    /// without a reference.
+    pub outcome: FigureVerdict,
 }
 
 impl Compared {
@@ -62,10 +42,10 @@ pub fn by_threshold(reference: &Summary, result: &Summary, threshold: f64) -> Ve
         let value = |summary: &Summary| summary.row(bytes).map(|row| figure.value_in(row));
         let (reference, result) = (value(reference), value(result));
         let outcome = match (reference, result) {
-            (None, _) => Outcome::New,
-            (_, None) => Outcome::Missing,
-            (Some(reference), Some(result)) if is_within(reference, result, threshold) => Outcome::Passed,
-            (Some(_), Some(_)) => Outcome::Failed,
+            (None, _) => FigureVerdict::New,
+            (_, None) => FigureVerdict::Missing,
+            (Some(reference), Some(result)) if is_within(reference, result, threshold) => FigureVerdict::Passed,
+            (Some(_), Some(_)) => FigureVerdict::Failed,
         };
         Compared { figure, bytes: bytes.clone(), reference, result, outcome }
     };
@@ -102,7 +82,7 @@ mod tests {
     use super::*;
     use crate::fixture::summary;
 
-    fn outcome(reference: f64, result: f64, threshold: f64) -> Outcome {
+    fn outcome(reference: f64, result: f64, threshold: f64) -> FigureVerdict {
         let side = |value| summary(&[(16, [value; 3])]);
         by_threshold(&side(reference), &side(result), threshold)[1].outcome
     }
@@ -113,17 +93,17 @@ mod tests {
             let decimal =
                 |thousandths: u64| format!("{}.{:03}", thousandths / 1000, thousandths % 1000).parse::<f64>().unwrap();
             let (reference, limit) = (decimal(thousandths * 10), decimal(thousandths * 11));
-            assert_eq!(outcome(reference, limit, 0.1), Outcome::Passed, "{reference}");
-            assert_eq!(outcome(reference, decimal(thousandths * 11 + 1), 0.1), Outcome::Failed, "{reference}");
+            assert_eq!(outcome(reference, limit, 0.1), FigureVerdict::Passed, "{reference}");
+            assert_eq!(outcome(reference, decimal(thousandths * 11 + 1), 0.1), FigureVerdict::Failed, "{reference}");
         }
-        assert_eq!((outcome(2.0, 2.0, 0.0), outcome(2.0, 2.001, 0.0)), (Outcome::Passed, Outcome::Failed));
-        assert_eq!((outcome(0.0, 0.0, 0.1), outcome(0.0, 0.001, 0.1)), (Outcome::Passed, Outcome::Failed));
+        assert_eq!((outcome(2.0, 2.0, 0.0), outcome(2.0, 2.001, 0.0)), (FigureVerdict::Passed, FigureVerdict::Failed));
+        assert_eq!((outcome(0.0, 0.0, 0.1), outcome(0.0, 0.001, 0.1)), (FigureVerdict::Passed, FigureVerdict::Failed));
     }
 
     #[test]
     fn what_is_no_number_fails() {
-        assert_eq!(outcome(1.0, f64::NAN, 0.1), Outcome::Failed);
-        assert_eq!(outcome(f64::NAN, 1.0, 0.1), Outcome::Failed);
+        assert_eq!(outcome(1.0, f64::NAN, 0.1), FigureVerdict::Failed);
+        assert_eq!(outcome(f64::NAN, 1.0, 0.1), FigureVerdict::Failed);
     }
 
     #[test]
@@ -137,6 +117,6 @@ mod tests {
             .filter(|one| one.figure == Magnitude::Max)
             .map(|one| (one.bytes.text(), one.outcome))
             .collect();
-        assert_eq!(of_max, [("64", Outcome::Missing), ("16", Outcome::Passed), ("32", Outcome::New)]);
+        assert_eq!(of_max, [("64", FigureVerdict::Missing), ("16", FigureVerdict::Passed), ("32", FigureVerdict::New)]);
     }
 }

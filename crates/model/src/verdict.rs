@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use strum::{Display, IntoStaticStr};
+use tripmeter_stats::change::ChangeVerdict;
 
 /// Version of the document, `major.minor`. Readers ignore unknown fields, and refuse another major version.
 pub const VERDICT_VERSION: &str = "1.1";
@@ -126,6 +127,17 @@ pub enum FigureVerdict {
     Equivalent,
     /// Within its limit or threshold, or without a change over time.
     Passed,
+}
+
+impl From<ChangeVerdict> for FigureVerdict {
+    fn from(verdict: ChangeVerdict) -> Self {
+        match verdict {
+            ChangeVerdict::Regressed => Self::Regressed,
+            ChangeVerdict::Improved => Self::Improved,
+            ChangeVerdict::Equivalent => Self::Equivalent,
+            ChangeVerdict::Inconclusive => Self::Inconclusive,
+        }
+    }
 }
 
 impl FigureVerdict {
@@ -303,6 +315,14 @@ mod tests {
 
     fn overall_result(code: u8, verdicts: &[FigureVerdict]) -> OverallResult {
         VerdictDocument::new(JudgingCommand::Compare, code, verdicts.iter().copied().map(row).collect(), 0).result
+    }
+
+    #[test]
+    fn verdicts_have_the_names_of_tables_and_files() {
+        let all =
+            [ChangeVerdict::Regressed, ChangeVerdict::Improved, ChangeVerdict::Equivalent, ChangeVerdict::Inconclusive];
+        let names = all.map(|verdict| FigureVerdict::from(verdict).to_string());
+        assert_eq!(names, ["regressed", "improved", "equivalent", "inconclusive"]);
     }
 
     #[test]

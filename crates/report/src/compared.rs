@@ -1,11 +1,12 @@
 //! An experiment against a reference, by a threshold or run against run.
 
-use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
+use crate::document::{Block, Column, Digits, Document, Note, Severity, Table};
 use crate::number::counted;
 use crate::verdicts::{
     self, JudgedRow, NOT_COMPARED, address_cells, address_columns, change_cell, of_one_side, value_cell, value_column,
 };
-use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, ComparedSub, RareLoss, ThresholdOutcome};
+use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, ComparedSub, RareLoss};
+use tripmeter_model::verdict::FigureVerdict;
 
 /// Names of the sides in tables.
 const SIDES: [&str; 2] = ["reference", "result"];
@@ -63,7 +64,7 @@ fn unchanged(made: &ByRuns) -> String {
 pub fn by_threshold(made: &ByThreshold, threshold: f64, detailed: bool, strict: bool) -> Document {
     let distrusted = made.both.iter().filter_map(|one| verdicts::distrusted(&one.name, &one.distrust));
     let known = made.both.iter().flat_map(|one| verdicts::known(&one.name, &one.notes));
-    let unclear = |one: &ComparedSub| one.count(ThresholdOutcome::Inconclusive) > 0;
+    let unclear = |one: &ComparedSub| one.count(FigureVerdict::Inconclusive) > 0;
     let [unclear, passed] = [true, false]
         .map(|is_unclear| made.both.iter().filter(|one| one.passed(strict) && unclear(one) == is_unclear).count());
     let unclear = if unclear > 0 { format!(", {unclear} inconclusive") } else { String::new() };
@@ -104,7 +105,7 @@ fn details(one: &ComparedSub) -> Table {
             value_cell(one.address.figure, one.reference),
             value_cell(one.address.figure, one.result),
             change_cell(one.increase()),
-            Cell::text(if one.outcome == ThresholdOutcome::Failed { "FAILED" } else { one.outcome.name() }),
+            verdicts::verdict_cell(one.outcome),
         ]);
         (None, cells.collect())
     };
@@ -115,7 +116,7 @@ fn row(one: &ComparedSub, strict: bool) -> JudgedRow<'_> {
     let worst = one.worst();
     JudgedRow {
         name: &one.name,
-        passed: [one.count(ThresholdOutcome::Passed), one.compared.len() - one.count(ThresholdOutcome::New)],
+        passed: [one.count(FigureVerdict::Passed), one.compared.len() - one.count(FigureVerdict::New)],
         worst: worst
             .map(|one| (format!("{} at {}", one.address.name(), one.address.place()), change_cell(one.increase()))),
         is_good: one.passed(strict),
@@ -222,8 +223,8 @@ mod tests {
             outcome,
         };
         let bad = vec![
-            compared(Figure::RttHalf, 2000.0, 3000.0, ThresholdOutcome::Failed),
-            compared(Figure::ReceivedRate, 1000.0, 1100.0, ThresholdOutcome::Passed),
+            compared(Figure::RttHalf, 2000.0, 3000.0, FigureVerdict::Failed),
+            compared(Figure::ReceivedRate, 1000.0, 1100.0, FigureVerdict::Passed),
         ];
         let both = vec![ComparedSub { name: "uds".to_owned(), compared: bad, distrust: None, notes: Vec::new() }];
         let made = ByThreshold { both, missing: vec!["mq".to_owned()], ..ByThreshold::default() };

@@ -4,7 +4,7 @@ use crate::document::{Block, Cell, Column, Digits, Document, Table};
 use crate::number::counted;
 use crate::verdicts::{
     JudgedRow, NOT_CHECKED, NOT_MEASURED, address_cells, address_columns, change_cell, could_not_run, distrusted,
-    known, lacking, page, value_cell, value_column,
+    known, lacking, page, value_cell, value_column, verdict_cell,
 };
 use tripmeter_analysis::check::{CheckedLimit, CheckedSub, ResultsCheck};
 use tripmeter_model::limits::{FigureLimits, Limit};
@@ -56,7 +56,7 @@ fn details(check: &CheckedSub) -> Table {
             value_cell(address.figure, Some(*limit)),
             if row.value.is_none() { Cell::text(NOT_MEASURED) } else { measured() },
             distance(row),
-            Cell::text(row.outcome().name()),
+            verdict_cell(row.outcome()),
         ]);
         (None, cells.collect())
     };
@@ -97,13 +97,14 @@ fn verdict(check: &ResultsCheck, strict: bool) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
-    use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ThresholdOutcome};
+    use tripmeter_analysis::comparison::{ByRuns, ByThreshold};
     use tripmeter_analysis::{JudgedResults, Selection};
     use tripmeter_model::address::FigureAddress;
     use tripmeter_model::figure::{Figure, Statistic};
     use tripmeter_model::manifest::{Manifest, RunStatus};
     use tripmeter_model::metric::Stream;
     use tripmeter_model::pace::OfferedLoad;
+    use tripmeter_model::verdict::FigureVerdict;
     use tripmeter_stats::change::Control;
     use tripmeter_stats::power::Layout;
     use tripmeter_stats::runs::Question;
@@ -328,7 +329,7 @@ not checked: 1 sub-experiment without limits: new
         let needs = "too few samples per round for a one-sided upper bound: 1k rtt_half_ns.p99 needs 299; use -n";
         assert!(notes.iter().all(|notes| **notes == [needs]), "{notes:?}");
         assert_eq!([false, true].map(|strict| check.failing(strict)), [0, 1]);
-        assert_eq!(compared.both[0].count(ThresholdOutcome::Inconclusive), 1);
+        assert_eq!(compared.both[0].count(FigureVerdict::Inconclusive), 1);
         assert_eq!([false, true].map(|strict| compared.passed(strict)), [true, false]);
         for page in [limit_checks(&check, false, false), crate::compared::by_threshold(&compared, 0.1, false, false)] {
             let text = fixture::text(&page);
@@ -336,6 +337,6 @@ not checked: 1 sub-experiment without limits: new
             assert!(text.lines().filter(is_row).count() == 1 && text.contains(", 1 inconclusive"), "{text}");
         }
         let (check, compared) = checked(&[P99], few(299));
-        assert!(check.failing(true) == 0 && compared.both[0].count(ThresholdOutcome::Passed) == 1);
+        assert!(check.failing(true) == 0 && compared.both[0].count(FigureVerdict::Passed) == 1);
     }
 }

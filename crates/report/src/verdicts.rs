@@ -7,7 +7,8 @@ use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Unit};
 use tripmeter_model::metric::Interval;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_stats::change::{ChangeVerdict, Control};
+use tripmeter_model::verdict::FigureVerdict;
+use tripmeter_stats::change::Control;
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 
@@ -238,9 +239,14 @@ fn verdict_columns(seen_from: Column) -> [Column; 3] {
 }
 
 fn verdict_cells(one: &JudgedFigure, seen_from: Cell) -> [Cell; 3] {
-    let judged = &one.comparison.judged;
-    let verdict = if one.is_regressed() { "REGRESSED" } else { judged.verdict.name() };
-    [Cell::number(judged.p_changed), seen_from, Cell::text(verdict)]
+    [Cell::number(one.comparison.judged.p_changed), seen_from, verdict_cell(one.verdict())]
+}
+
+/// Verdict as text, loud if a figure is worse than its limit or reference.
+pub fn verdict_cell(verdict: FigureVerdict) -> Cell {
+    let text = verdict.to_string();
+    let is_loud = matches!(verdict, FigureVerdict::Regressed | FigureVerdict::Failed);
+    Cell::text(if is_loud { text.to_uppercase() } else { text })
 }
 
 /// Smallest increase that would be detected, in per cent.
@@ -260,10 +266,10 @@ fn side_cell(one: &JudgedFigure, side: usize, has_interval: bool) -> Cell {
 
 /// Verdict counts, false discovery rate, minimum detectable effect.
 pub fn summary(all: &[JudgedFigure], question: &Question, effect: f64) -> String {
-    let count = |verdict| all.iter().filter(|one| one.comparison.judged.verdict == verdict).count();
-    let kinds =
-        [ChangeVerdict::Regressed, ChangeVerdict::Improved, ChangeVerdict::Equivalent, ChangeVerdict::Inconclusive];
-    let counts: Vec<String> = kinds.map(|kind| format!("{} {}", count(kind), kind.name())).into();
+    use FigureVerdict::{Equivalent, Improved, Inconclusive, Regressed};
+    let count = |verdict| all.iter().filter(|one| one.verdict() == verdict).count();
+    let kinds = [Regressed, Improved, Equivalent, Inconclusive];
+    let counts: Vec<String> = kinds.map(|kind| format!("{} {kind}", count(kind))).into();
     let wrong = match question.control {
         Control::Fdr(rate) => {
             format!("Of the changes reported, at most {} are expected to be false alarms", percent(rate))

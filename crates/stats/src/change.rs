@@ -35,18 +35,6 @@ pub enum ChangeVerdict {
     Inconclusive,
 }
 
-impl ChangeVerdict {
-    /// Name in tables and files.
-    pub fn name(self) -> &'static str {
-        match self {
-            ChangeVerdict::Regressed => "regressed",
-            ChangeVerdict::Improved => "improved",
-            ChangeVerdict::Equivalent => "equivalent",
-            ChangeVerdict::Inconclusive => "inconclusive",
-        }
-    }
-}
-
 /// Verdict on the interval of a ratio: regressed if its lower end is above 1 + margin, improved if its upper end is
 /// below 1 - margin, equivalent if it lies between. Otherwise it is inconclusive, also if an end equals a margin or
 /// without interval.
@@ -158,13 +146,6 @@ fn check(margin: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn verdicts_have_the_names_of_tables_and_files() {
-        let all =
-            [ChangeVerdict::Regressed, ChangeVerdict::Improved, ChangeVerdict::Equivalent, ChangeVerdict::Inconclusive];
-        assert_eq!(all.map(ChangeVerdict::name), ["regressed", "improved", "equivalent", "inconclusive"]);
-    }
 
     #[test]
     fn verdicts_follow_from_the_interval() {

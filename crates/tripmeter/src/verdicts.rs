@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use tripmeter_analysis::check::{CheckedLimit, LimitOutcome, ResultsCheck};
-use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, JudgedFigure, ThresholdOutcome};
+use tripmeter_analysis::check::{CheckedLimit, ResultsCheck};
+use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, JudgedFigure};
 use tripmeter_analysis::history::Change;
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::manifest::Manifest;
@@ -12,7 +12,7 @@ use tripmeter_model::verdict::{
     FigureVerdict, JudgedFolder, JudgingCommand, VerdictDocument, VerdictRow, VerdictTrouble,
 };
 use tripmeter_stats::Interval;
-use tripmeter_stats::change::{ChangeVerdict, Control};
+use tripmeter_stats::change::Control;
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 
@@ -58,7 +58,7 @@ pub fn judgement_json(one: &JudgedFigure) -> Value {
         ("p_equivalent", json!(judged.p_equivalent)),
         ("deviation", json!(comparison.log_sd)),
         ("seen_from", json!(comparison.min_detectable_effect)),
-        ("verdict", json!(judged.verdict.name())),
+        ("verdict", json!(one.verdict())),
         ("reference", json!(comparison.sides[0])),
         ("result", json!(comparison.sides[1])),
         ("reference_interval", json!(comparison.side_intervals[0].map(ends))),
@@ -96,12 +96,7 @@ fn trouble(sub_experiment: Option<&str>, what: impl Into<String>, fails: bool) -
 
 pub fn of_check(checked: &ResultsCheck, strict: bool, exit_code: u8) -> VerdictDocument {
     let row = |one: &CheckedLimit| {
-        let verdict = match (one.value, one.outcome()) {
-            (None, _) => FigureVerdict::Missing,
-            (_, LimitOutcome::Passed) => FigureVerdict::Passed,
-            (_, LimitOutcome::Failed) => FigureVerdict::Failed,
-            (_, LimitOutcome::Inconclusive) => FigureVerdict::Inconclusive,
-        };
+        let verdict = one.value.map_or(FigureVerdict::Missing, |_| one.outcome());
         let limit = one.limit.limit;
         VerdictRow {
             new: one.value.and_then(finite),
@@ -134,11 +129,8 @@ fn one_sided(missing: &[String], new: &[String], strict: bool) -> Vec<VerdictTro
 pub fn of_threshold(made: &ByThreshold, strict: bool, exit_code: u8) -> VerdictDocument {
     let row = |one: &ComparedFigure| {
         let verdict = match one.outcome {
-            ThresholdOutcome::Passed => FigureVerdict::Passed,
-            ThresholdOutcome::Failed => FigureVerdict::Regressed,
-            ThresholdOutcome::Inconclusive => FigureVerdict::Inconclusive,
-            ThresholdOutcome::Missing => FigureVerdict::Missing,
-            ThresholdOutcome::New => FigureVerdict::New,
+            FigureVerdict::Failed => FigureVerdict::Regressed,
+            outcome => outcome,
         };
         VerdictRow {
             old: one.reference.and_then(finite),
@@ -157,18 +149,12 @@ pub fn of_threshold(made: &ByThreshold, strict: bool, exit_code: u8) -> VerdictD
 
 fn judged_row(one: &JudgedFigure) -> VerdictRow {
     let (comparison, judged) = (&one.comparison, &one.comparison.judged);
-    let verdict = match judged.verdict {
-        ChangeVerdict::Regressed => FigureVerdict::Regressed,
-        ChangeVerdict::Improved => FigureVerdict::Improved,
-        ChangeVerdict::Equivalent => FigureVerdict::Equivalent,
-        ChangeVerdict::Inconclusive => FigureVerdict::Inconclusive,
-    };
     VerdictRow {
         old: finite(comparison.sides[0]),
         new: finite(comparison.sides[1]),
         ratio: finite(judged.ratio),
         interval: judged.interval.map(|interval| ends(interval).map(finite)),
-        ..VerdictRow::new(&one.address, verdict)
+        ..VerdictRow::new(&one.address, one.verdict())
     }
 }
 
@@ -211,21 +197,13 @@ pub fn of_pairs(
 }
 
 pub fn of_history(changes: &[Change], series: usize, exit_code: u8) -> VerdictDocument {
-    let row = |one: &Change| {
-        let verdict = match (one.is_known, &one.until) {
-            (true, _) => FigureVerdict::Known,
-            _ if one.is_inconclusive() => FigureVerdict::Inconclusive,
-            (false, Some(_)) => FigureVerdict::Drift,
-            (false, None) => FigureVerdict::Step,
-        };
-        VerdictRow {
-            old: finite(one.before),
-            new: finite(one.after),
-            ratio: finite(one.after / one.before),
-            since: Some(one.since.clone()),
-            until: one.until.clone(),
-            ..VerdictRow::new(&one.address, verdict)
-        }
+    let row = |one: &Change| VerdictRow {
+        old: finite(one.before),
+        new: finite(one.after),
+        ratio: finite(one.after / one.before),
+        since: Some(one.since.clone()),
+        until: one.until.clone(),
+        ..VerdictRow::new(&one.address, one.verdict())
     };
     let changed: std::collections::HashSet<&FigureAddress> = changes.iter().map(|one| &one.address).collect();
     let unchanged = series.saturating_sub(changed.len()) as u64;

@@ -2,9 +2,10 @@
 
 use crate::document::{Cell, Column, Digits, Document, Missing, Note, Table};
 use crate::number::{counted, per_cent};
-use crate::verdicts::{JudgedRow, NOT_COMPARED, distrusted, lacking, of_one_side, page};
-use tripmeter_eprosima::comparison::{Compared, Outcome};
+use crate::verdicts::{JudgedRow, NOT_COMPARED, distrusted, lacking, of_one_side, page, verdict_cell};
+use tripmeter_eprosima::comparison::Compared;
 use tripmeter_eprosima::summary::{COLUMNS, Summary};
+use tripmeter_model::verdict::FigureVerdict;
 
 /// One sub-experiment that both sides have.
 #[derive(Clone, Debug)]
@@ -29,13 +30,13 @@ pub struct ExperimentComparison {
 
 impl SubExperimentComparison {
     /// Number of comparisons with this outcome.
-    pub fn count(&self, outcome: Outcome) -> usize {
+    pub fn count(&self, outcome: FigureVerdict) -> usize {
         self.compared.iter().filter(|one| one.outcome == outcome).count()
     }
 
     /// True if no figure is worse than the reference.
     pub fn passed(&self) -> bool {
-        self.distrust.is_none() && self.count(Outcome::Failed) + self.count(Outcome::Missing) == 0
+        self.distrust.is_none() && self.count(FigureVerdict::Failed) + self.count(FigureVerdict::Missing) == 0
     }
 }
 
@@ -77,14 +78,13 @@ fn details(comparison: &SubExperimentComparison) -> Table {
         Column::words("outcome", "outcome", ""),
     ];
     let row = |one: &Compared| {
-        let outcome = if one.outcome == Outcome::Failed { "FAILED" } else { one.outcome.name() };
         let cells = vec![
             Cell::text(one.figure.column()),
             Cell::text(one.bytes.to_string()),
             Cell::maybe(one.reference),
             Cell::maybe(one.result),
             increase(one),
-            Cell::text(outcome),
+            verdict_cell(one.outcome),
         ];
         (None, cells)
     };
@@ -107,7 +107,10 @@ fn row(comparison: &SubExperimentComparison) -> JudgedRow<'_> {
     let worst = on_both.max_by(|a, b| order(a).total_cmp(&order(b)));
     JudgedRow {
         name: &comparison.name,
-        passed: [comparison.count(Outcome::Passed), comparison.compared.len() - comparison.count(Outcome::New)],
+        passed: [
+            comparison.count(FigureVerdict::Passed),
+            comparison.compared.len() - comparison.count(FigureVerdict::New),
+        ],
         worst: worst.map(|one| (format!("{} of {} bytes", one.figure.column(), one.bytes), increase(one))),
         is_good: comparison.passed(),
     }
@@ -119,14 +122,15 @@ fn increase(one: &Compared) -> Cell {
 }
 
 fn notes(comparison: &SubExperimentComparison) -> Vec<Note> {
-    let payloads = |outcome: Outcome| -> Vec<&str> {
+    let payloads = |outcome: FigureVerdict| -> Vec<&str> {
         let first = comparison.compared.first().map(|one| one.figure);
         let of_first = comparison.compared.iter().filter(|one| Some(one.figure) == first && one.outcome == outcome);
         of_first.map(|one| one.bytes.text()).collect()
     };
     let name = &comparison.name;
     let mut notes: Vec<Note> = distrusted(name, &comparison.distrust).into_iter().collect();
-    let kinds = [(Outcome::Missing, "missing in the results", true), (Outcome::New, "only in the results", false)];
+    let kinds =
+        [(FigureVerdict::Missing, "missing in the results", true), (FigureVerdict::New, "only in the results", false)];
     for (outcome, what, fails) in kinds {
         let payloads = payloads(outcome);
         if !payloads.is_empty() {
@@ -161,17 +165,17 @@ mod tests {
     use tripmeter_eprosima::bytes::Bytes;
     use tripmeter_eprosima::summary::Magnitude;
 
-    fn compared(figure: Magnitude, bytes: u64, sides: [Option<f64>; 2], outcome: Outcome) -> Compared {
+    fn compared(figure: Magnitude, bytes: u64, sides: [Option<f64>; 2], outcome: FigureVerdict) -> Compared {
         Compared { figure, bytes: Bytes::from(bytes), reference: sides[0], result: sides[1], outcome }
     }
 
     #[test]
     fn a_line_for_each_sub_experiment_and_what_one_side_lacks() {
-        let good = vec![compared(Magnitude::Min, 16, [Some(2.0), Some(1.0)], Outcome::Passed)];
+        let good = vec![compared(Magnitude::Min, 16, [Some(2.0), Some(1.0)], FigureVerdict::Passed)];
         let bad = vec![
-            compared(Magnitude::Median, 16, [Some(2.0), Some(3.0)], Outcome::Failed),
-            compared(Magnitude::Median, 32, [Some(2.0), None], Outcome::Missing),
-            compared(Magnitude::Median, 64, [None, Some(2.0)], Outcome::New),
+            compared(Magnitude::Median, 16, [Some(2.0), Some(3.0)], FigureVerdict::Failed),
+            compared(Magnitude::Median, 32, [Some(2.0), None], FigureVerdict::Missing),
+            compared(Magnitude::Median, 64, [None, Some(2.0)], FigureVerdict::New),
         ];
         let one = |name: &str, compared| SubExperimentComparison { name: name.to_owned(), compared, distrust: None };
         let made = ExperimentComparison {

@@ -10,12 +10,13 @@ use crate::results::NamedResults;
 use crate::values::listed;
 use crate::verdicts::{legend, percent, summary, table_of_pairs};
 use std::collections::BTreeMap;
-use tripmeter_analysis::check::{CheckedLimit, CheckedSub, LimitOutcome, ResultsCheck};
-use tripmeter_analysis::comparison::{ByRuns, ByThreshold, JudgedFigure, ThresholdOutcome};
+use tripmeter_analysis::check::{CheckedLimit, CheckedSub, ResultsCheck};
+use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, ComparedSub, JudgedFigure};
 use tripmeter_analysis::{JudgedResults, Selection};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::payload::size_text;
-use tripmeter_stats::change::{ChangeVerdict, Control};
+use tripmeter_model::verdict::FigureVerdict;
+use tripmeter_stats::change::Control;
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 use tripmeter_stats::shift::fewest_runs;
@@ -165,45 +166,41 @@ fn by_test(question: &Question) -> String {
     format!("by a rank test over {runs} rounds, ignoring changes up to {margin}, {control}").replace("  ", " ")
 }
 
+fn level(verdict: FigureVerdict) -> HeatLevel {
+    match verdict {
+        bad if bad.is_bad() => HeatLevel::Bad,
+        FigureVerdict::Inconclusive => HeatLevel::Unclear,
+        FigureVerdict::Improved => HeatLevel::Good,
+        _ => HeatLevel::Even,
+    }
+}
+
 fn by_rounds(one: &JudgedFigure) -> MapFigure {
     let judged = &one.comparison.judged;
-    let level = match judged.verdict {
-        ChangeVerdict::Regressed => HeatLevel::Bad,
-        ChangeVerdict::Improved => HeatLevel::Good,
-        ChangeVerdict::Equivalent => HeatLevel::Even,
-        ChangeVerdict::Inconclusive => HeatLevel::Unclear,
-    };
     let interval = judged.interval.map(|interval| format!(" ({:.3} to {:.3})", interval.low, interval.high));
-    let detail = format!(
-        "{}: ratio {:.3}{}, {}",
-        one.address.name(),
-        judged.ratio,
-        interval.unwrap_or_default(),
-        judged.verdict.name()
-    );
-    MapFigure { address: one.address.clone(), level, change: Some(judged.ratio - 1.0), detail, word: None }
+    let (name, interval, verdict) = (one.address.name(), interval.unwrap_or_default(), one.verdict());
+    let detail = format!("{name}: ratio {:.3}{interval}, {verdict}", judged.ratio);
+    let (level, change) = (level(verdict), Some(judged.ratio - 1.0));
+    MapFigure { address: one.address.clone(), level, change, detail, word: None }
 }
 
 fn by_threshold(made: &ByThreshold) -> Vec<MapFigure> {
     let figures = made.both.iter().flat_map(|sub| sub.compared.iter().map(move |one| (sub, one)));
-    let judged = |(sub, one): (
-        &tripmeter_analysis::comparison::ComparedSub,
-        &tripmeter_analysis::comparison::ComparedFigure,
-    )| {
-        let level = match (one.outcome, &sub.distrust) {
-            (ThresholdOutcome::New, _) => return None,
-            (_, Some(_)) | (ThresholdOutcome::Failed | ThresholdOutcome::Missing, _) => HeatLevel::Bad,
-            (ThresholdOutcome::Inconclusive, _) => HeatLevel::Unclear,
-            // Better by more than the threshold: with the sides swapped, the comparison would fail.
-            _ if one.share_worse().is_some_and(|share| share < 1.0 / (1.0 + THRESHOLD) - 1.0) => HeatLevel::Good,
-            _ => HeatLevel::Even,
+    let judged = |(sub, one): (&ComparedSub, &ComparedFigure)| {
+        // With the sides swapped, the comparison would fail.
+        let is_better = || one.share_worse().is_some_and(|share| share < 1.0 / (1.0 + THRESHOLD) - 1.0);
+        let level = match one.outcome {
+            FigureVerdict::New => return None,
+            _ if sub.distrust.is_some() => HeatLevel::Bad,
+            FigureVerdict::Passed if is_better() => HeatLevel::Good,
+            outcome => level(outcome),
         };
         let change = one.increase().filter(|change| change.is_finite());
         let change_text = change.map_or("not comparable".to_owned(), |change| format!("{:+.1} %", change * 100.0));
         let why = sub.distrust.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
-        let detail = format!("{}: {change_text}, {}{why}", one.address.name(), one.outcome.name());
+        let detail = format!("{}: {change_text}, {}{why}", one.address.name(), one.outcome);
         let word = match (one.outcome, &sub.distrust) {
-            (ThresholdOutcome::Missing, _) => Some("missing"),
+            (FigureVerdict::Missing, _) => Some("missing"),
             (_, Some(_)) => Some("not to be trusted"),
             _ => None,
         };
@@ -239,12 +236,10 @@ fn limits(check: &ResultsCheck, place: &MapPlace) -> Map {
     let judged = |(distrust, row): (Option<&String>, &CheckedLimit)| {
         const NEAR: f64 = -0.1;
         let beyond = row.share_beyond();
-        let level = match (row.outcome(), beyond) {
+        let level = match row.outcome() {
             _ if distrust.is_some() => HeatLevel::Bad,
-            (LimitOutcome::Failed, _) => HeatLevel::Bad,
-            (LimitOutcome::Inconclusive, _) => HeatLevel::Unclear,
-            (LimitOutcome::Passed, Some(share)) if share < NEAR => HeatLevel::Good,
-            (LimitOutcome::Passed, _) => HeatLevel::Even,
+            FigureVerdict::Passed if beyond.is_some_and(|share| share < NEAR) => HeatLevel::Good,
+            outcome => level(outcome),
         };
         let value = row.value.map_or("not measured".to_owned(), |value| format!("{value}"));
         let why = distrust.map(|why| format!("; {why}")).unwrap_or_default();
@@ -290,7 +285,7 @@ fn reading_of_limits(check: &ResultsCheck, place: &MapPlace) -> String {
         return format!("{limits}, {verdict} of {subs} {passed}.");
     };
     let name = &worst.name;
-    let why = match (worst.worst().filter(|row| row.outcome() == LimitOutcome::Failed), &worst.distrust) {
+    let why = match (worst.worst().filter(|row| row.outcome() == FigureVerdict::Failed), &worst.distrust) {
         (Some(row), _) => {
             let address = &row.limit.address;
             let beyond = match (row.value, row.share_beyond()) {

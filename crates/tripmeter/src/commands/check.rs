@@ -8,11 +8,12 @@ use crate::verdicts::{RATE, address_json, judged_folder, of_check, with_fields};
 use serde_json::{Value, json};
 use std::path::Path;
 use tripmeter_analysis::JudgedResults;
-use tripmeter_analysis::check::{CheckedLimit, Factors, LimitKind, LimitOutcome, ResultsCheck, is_added, kinds};
+use tripmeter_analysis::check::{CheckedLimit, Factors, LimitKind, ResultsCheck, is_added, kinds};
 use tripmeter_model::exit;
 use tripmeter_model::figure::Better;
 use tripmeter_model::limits::FigureLimits;
 use tripmeter_model::number::fixed;
+use tripmeter_model::verdict::FigureVerdict;
 use tripmeter_stats::conformal::fewest_runs;
 
 pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
@@ -125,7 +126,7 @@ fn as_json(checked: &ResultsCheck, strict: bool) -> Value {
         value["value"] = json!(row.value);
         value["beyond_share"] = json!(row.share_beyond());
         value["passed"] = json!(row.passed());
-        value["inconclusive"] = json!(row.outcome() == LimitOutcome::Inconclusive);
+        value["inconclusive"] = json!(row.outcome() == FigureVerdict::Inconclusive);
         value["samples_needed"] = json!(row.needs);
         value
     };

@@ -187,7 +187,7 @@ fn threshold_json(made: &ByThreshold, strict: bool, threshold: f64) -> Value {
         value["reference"] = json!(one.reference);
         value["result"] = json!(one.result);
         value["increase_share"] = json!(one.increase());
-        value["outcome"] = json!(one.outcome.name());
+        value["outcome"] = json!(one.outcome);
         value
     };
     let subs = made.both.iter().map(|one| {

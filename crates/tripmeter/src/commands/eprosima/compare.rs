@@ -7,10 +7,11 @@ use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, create_folder, draw_all};
 use std::path::Path;
-use tripmeter_eprosima::comparison::{Compared, Outcome, by_threshold, comparison_csv};
+use tripmeter_eprosima::comparison::{Compared, by_threshold, comparison_csv};
 use tripmeter_eprosima::verdict::Measured;
 use tripmeter_model::exit;
 use tripmeter_model::file::write_whole;
+use tripmeter_model::verdict::FigureVerdict;
 use tripmeter_report::document::{Block, Document};
 use tripmeter_report::eprosima::{ExperimentComparison, SubExperimentComparison, comparison, side_by_side};
 use tripmeter_report::plots::eprosima::{COMPARED, Named, experiment_comparison};
@@ -75,7 +76,7 @@ fn compared(sides: &[Side; 2], args: &EprosimaCompareArgs) -> Result<ExperimentC
     }
     let is_new = |one: &&Measured| reference.find(&one.name).is_none();
     made.new = results.measured.iter().filter(is_new).map(|one| one.name.clone()).collect();
-    let is_compared = |one: &Compared| one.outcome != Outcome::New;
+    let is_compared = |one: &Compared| one.outcome != FigureVerdict::New;
     if made.both.iter().flat_map(|one| &one.compared).any(is_compared) {
         return Ok(made);
     }
