@@ -4,6 +4,7 @@ use crate::results::{JudgedResults, MachineFacts, differences, differences_of_pl
 use crate::selection::{Selection, too_few_anywhere};
 use std::collections::{BTreeMap, HashMap};
 use tripmeter_model::address::FigureAddress;
+use tripmeter_model::group::{alike, by_key};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::verdict::FigureVerdict;
 use tripmeter_stats::Error;
@@ -181,13 +182,7 @@ impl History {
 
     /// Figures grouped by address without payload, in order of first appearance; payloads ascending.
     pub fn lines(&self) -> Vec<Vec<&HistorySeries>> {
-        let mut lines: Vec<Vec<&HistorySeries>> = Vec::new();
-        for series in &self.series {
-            match lines.iter_mut().find(|line| line[0].address.is_same_but_for_payload(&series.address)) {
-                Some(line) => line.push(series),
-                None => lines.push(vec![series]),
-            }
-        }
+        let mut lines = alike(&self.series, |first, series| first.address.is_same_but_for_payload(&series.address));
         lines.iter_mut().for_each(|line| line.sort_by_key(|series| series.address.payload_bytes));
         lines
     }
@@ -269,14 +264,8 @@ impl History {
             });
             series.points.iter().for_each(|point| places[point.experiment] = false);
         }
-        let mut alike: Vec<(&[bool], Vec<String>)> = Vec::new();
-        for name in names.into_iter().filter(|name| lacks[name].contains(&true)) {
-            let quoted = format!("'{name}'");
-            match alike.iter_mut().find(|(places, _)| *places == lacks[name]) {
-                Some((_, names)) => names.push(quoted),
-                None => alike.push((&lacks[name], vec![quoted])),
-            }
-        }
+        let lacking = names.into_iter().filter(|name| lacks[name].contains(&true));
+        let lacking = lacking.map(|name| (lacks[name].as_slice(), format!("'{name}'")));
         let line = |(places, names): (&[bool], Vec<String>)| {
             let experiments = self.experiments.iter().zip(places).filter(|(_, lacks)| **lacks);
             let lacks: Vec<String> = experiments.map(|(name, _)| format!("'{name}'")).collect();
@@ -284,7 +273,7 @@ impl History {
             let (names, count, of) = (first_of(&names), lacks.len(), self.experiments.len());
             format!("{names} {has} no figures in {count} of {of} experiments: {}", first_of(&lacks))
         };
-        alike.into_iter().map(line).collect()
+        by_key(lacking).into_iter().map(line).collect()
     }
 
     /// Indices of points at which the machine or the workload of a figure changed, and indices of known steps.

@@ -2,10 +2,11 @@
 
 use crate::check::CheckedLimit;
 use crate::results::{JudgedResults, differences_of_workloads};
-use crate::selection::{Selected, Selection};
+use crate::selection::{Selected, Selection, missing};
 use std::collections::HashMap;
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::Better;
+use tripmeter_model::group::by_key;
 use tripmeter_model::limits::{FigureLimits, Limit};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_stats::quantile_of;
@@ -135,16 +136,11 @@ impl DerivedLimits {
 }
 
 fn gaps(runs: &[LimitRun], all: &[Selected]) -> Vec<RunGap> {
-    let mut gaps: Vec<RunGap> = Vec::new();
-    for run in runs {
-        for what in crate::selection::missing(all, &run.figures) {
-            match gaps.iter_mut().find(|gap| gap.what == what) {
-                Some(gap) => gap.missing_in.push(run.name.clone()),
-                None => gaps.push(RunGap { what, missing_in: vec![run.name.clone()] }),
-            }
-        }
-    }
-    gaps
+    let gaps = runs.iter().flat_map(|run| {
+        let missing = missing(all, &run.figures).into_iter();
+        missing.map(move |what| (what, run.name.clone()))
+    });
+    by_key(gaps).into_iter().map(|(what, missing_in)| RunGap { what, missing_in }).collect()
 }
 
 #[cfg(test)]

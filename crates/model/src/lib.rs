@@ -27,6 +27,7 @@
 //! | [`mod@secret`] | detection of secrets, which results must not contain |
 //! | [`mod@file`], [`folder_handle`] | whole files; folders that may lose their names |
 //! | [`exit`] | exit codes |
+//! | [`group`] | items with the same key, in the order of the first of each |
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -52,6 +53,7 @@ pub mod file;
 pub mod fleet;
 pub mod folder;
 pub mod folder_handle;
+pub mod group;
 pub mod host;
 pub mod interference;
 mod json;

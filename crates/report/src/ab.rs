@@ -57,7 +57,7 @@ pub fn ab(ab: &Ab<'_>) -> Document {
     let sides = LETTERS.iter().zip(&merged).zip(ab.plugins);
     let sides = sides.map(|((letter, side), plugin)| ((*letter).to_owned(), described(side, plugin)));
     let mut blocks = vec![Block::Facts(Facts { title: String::new(), pairs: sides.collect() })];
-    blocks.extend(of_notes(libraries(&merged)));
+    blocks.extend(Block::notes(libraries(&merged)));
     let mut verdicts = String::new();
     if ab.comparisons.is_empty() {
         verdicts += match ab.not_compared.is_empty() {
@@ -78,19 +78,19 @@ pub fn ab(ab: &Ab<'_>) -> Document {
         let (place, name) = (address.place(), address.name());
         let text =
             format!("{}: {name} at {place}: it is 0 in at least one run, so it has no ratio", verdicts::NOT_COMPARED);
-        Note::new(Severity::Warning, verdicts::NOT_COMPARED, None, text)
+        Note::warning(verdicts::NOT_COMPARED, text)
     }));
-    notes.extend(ab.too_few.iter().map(|text| Note::new(Severity::Warning, "too few samples", None, text.clone())));
+    notes.extend(ab.too_few.iter().map(|text| Note::warning("too few samples", text.clone())));
     notes.extend(verdicts::modes(ab.comparisons, LETTERS));
     notes.extend(messages(ab));
     notes.extend(queues::notes(&merged));
     for (index, side) in (0..).zip(&merged) {
-        notes.extend(failed_proof(side).map(|text| Note::new(Severity::Error, "path proof", None, text)));
+        notes.extend(failed_proof(side).map(|text| Note::error("path proof", text)));
         notes.extend(run_notes::shared_cpus(plan, side.planned));
         notes.extend(series::notes_of(index, side, &metrics));
     }
-    notes.extend(audit::note(ab.manifest).map(|text| Note::new(Severity::Info, "machine", None, text)));
-    blocks.extend(of_notes(notes));
+    notes.extend(audit::note(ab.manifest).map(|text| Note::info("machine", text)));
+    blocks.extend(Block::notes(notes));
     if !ab.comparisons.is_empty() {
         blocks.push(Block::Text(verdicts::legend(ab.question, LETTERS, ab.has_intervals)));
     }
@@ -102,10 +102,6 @@ fn named((letter, side): (&&str, &SubExperiment)) -> SubExperiment {
     SubExperiment { name: (*letter).to_owned(), ..side.clone() }
 }
 
-fn of_notes(notes: Vec<Note>) -> Option<Block> {
-    (!notes.is_empty()).then_some(Block::Notes(notes))
-}
-
 /// Notes on resumed runs, on an interruption, and on failed rounds, which are in no verdict.
 fn outcomes(ab: &Ab<'_>) -> Vec<Note> {
     let mut notes = Vec::new();
@@ -113,18 +109,18 @@ fn outcomes(ab: &Ab<'_>) -> Vec<Note> {
         let (times, round) = (counted(ab.manifest.resumptions.len(), "time"), last.after_round);
         let text =
             format!("RESUMED {times}, the last time after round {round}; later rounds were measured at another time");
-        notes.push(Note::new(Severity::Warning, "resumed", None, text));
+        notes.push(Note::warning("resumed", text));
     }
     if ab.manifest.status == RunStatus::Interrupted {
         let text = "INTERRUPTED: the verdicts use the pairs measured so far".to_owned();
-        notes.push(Note::new(Severity::Warning, "interrupted", None, text));
+        notes.push(Note::warning("interrupted", text));
     }
     notes.extend(ab.pairs.failures.iter().map(|failure| {
         let is_recorded = ab.manifest.plan.recording.is_some();
         let at = failure.payload_bytes.map(|bytes| format!(" {}", at_text(bytes, is_recorded))).unwrap_or_default();
         let (round, side, why) = (failure.round, LETTERS[failure.side], &failure.why);
         let text = format!("FAILED: {side}{at}, round {round}: {why}; the verdicts do not use this round");
-        Note::new(Severity::Error, "failed or not run", None, text)
+        Note::error("failed or not run", text)
     }));
     notes
 }

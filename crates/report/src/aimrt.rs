@@ -1,7 +1,7 @@
 //! The columns of AimRT's benchmarks: channel and RPC back ends here, loggers in `aimrt_log`.
 
 use crate::aimrt_log;
-use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Table};
 use crate::merged::{Merged, incomplete};
 use crate::number::count;
 use crate::number::counted;
@@ -69,9 +69,7 @@ pub fn aimrt(manifest: &Manifest) -> Document {
     let mut notes = notes(&subs);
     notes.extend(run_notes::reservations(manifest, subs.iter().filter(is_shown)));
     notes.extend(hosts::notes(manifest, &metrics));
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
+    blocks.extend(Block::notes(notes));
     Document { blocks }
 }
 
@@ -81,12 +79,11 @@ fn is_shown(sub: &&Merged<'_>) -> bool {
 
 /// A line per reason why figures are doubtful or rows are missing.
 fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
-    let note = |severity, kind| move |text| Note::new(severity, kind, None, text);
     let outcomes = notes::outcomes(subs.iter().filter(is_shown)).into_iter();
     let others = subs.iter().filter(|sub| !is_shown(sub) && !sub.planned.added_as_floor);
     let left_out = others.map(|sub| notes::left_out(sub.planned, &why_left_out(sub.planned)));
-    let failed = outcomes.map(note(Severity::Error, "failed or not run"));
-    failed.chain(left_out.map(note(Severity::Info, notes::LEFT_OUT))).collect()
+    let failed = outcomes.map(|text| Note::error("failed or not run", text));
+    failed.chain(left_out.map(|text| Note::info(notes::LEFT_OUT, text))).collect()
 }
 
 /// Property, besides the pattern, that keeps a workload out of AimRT's tables, e.g. ` to 3 followers`.

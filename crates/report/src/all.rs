@@ -1,6 +1,6 @@
 //! Page of all figures: a table for each kind of sub-experiment, notes, and the meaning of the columns.
 
-use crate::document::{Block, Cell, Document, Missing, Note, Severity};
+use crate::document::{Block, Cell, Document, Missing, Note};
 use crate::measured::MeasuredSide;
 use crate::merged::{Merged, rounds_text};
 use crate::notes::NO_KERNEL_TIME;
@@ -38,12 +38,10 @@ pub fn all(manifest: &Manifest) -> Document {
     let mut notes = [run_notes::outcomes(&side.subs), tables::payload_notes(&side), of_run].concat();
     if cells(&blocks).any(|cell| *cell == Cell::Missing(Missing::SplitByTicks)) {
         let text = format!("the column kernel is empty: {NO_KERNEL_TIME}");
-        notes.push(Note::new(Severity::Info, "kernel time", None, text));
+        notes.push(Note::info("kernel time", text));
     }
     notes.sort_by_key(|note| note.severity);
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
+    blocks.extend(Block::notes(notes));
     let legend = interval_legend(&blocks);
     blocks.extend(legend);
     Document { blocks }

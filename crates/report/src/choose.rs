@@ -7,7 +7,7 @@ mod wish;
 pub use wish::Wish;
 
 use crate::curves::Panel;
-use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Table};
 use crate::labels::load_text;
 use crate::measured::MeasuredSide;
 use crate::merged::Merged;
@@ -24,6 +24,7 @@ use tripmeter_analysis::Row;
 use tripmeter_analysis::derived::{self, Each};
 use tripmeter_analysis::table::samples_for;
 use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::group::by_key;
 use tripmeter_model::manifest::{Manifest, PayloadResult};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::payload::display_size;
@@ -85,9 +86,7 @@ pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
         blocks.push(Block::Table(ranking.costs(&side)));
     }
     let notes = ranking.notes(&side);
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
+    blocks.extend(Block::notes(notes));
     blocks.push(Block::Text(ranking.answer()));
     let has_answer = !ranking.those(Standing::Met).is_empty();
     Ok(Choice { document: Document { blocks }, has_answer })
@@ -277,10 +276,9 @@ impl<'a> Ranking<'a> {
     /// Notes on transports that failed, that did not run, or that are not installed.
     fn notes(&self, side: &MeasuredSide<'_>) -> Vec<Note> {
         let (plan, by) = (&side.manifest.plan, self.wish.by);
-        let note = |severity, kind, text| Note::new(severity, kind, None, text);
         let failed = self.those(Standing::Failed).iter().map(|one| {
             let text = format!("FAILED: {}: {}", one.curve.label, one.fails.join("; "));
-            note(Severity::Error, "limits", text)
+            Note::error("limits", text)
         });
         let mut notes: Vec<Note> = failed.chain(run_notes::outcomes(&side.subs)).collect();
         let left_out_floors: Vec<&str> = match self.panel.leaves_out_floor() {
@@ -299,21 +297,21 @@ impl<'a> Ranking<'a> {
         notes.extend(silent.map(|sub| {
             let cells = sub.results.iter().flat_map(|result| &result.cells);
             let why = cells.map(PayloadResult::why_silent).next().unwrap_or("no message was answered or arrived");
-            note(Severity::Error, "limits", format!("FAILED: {}: {why}", sub.planned.transport))
+            Note::error("limits", format!("FAILED: {}: {why}", sub.planned.transport))
         }));
         notes.extend(self.those(Standing::Unclear).iter().map(|one| {
             let (label, doubts) = (&one.curve.label, one.doubts.join("; "));
-            note(Severity::Warning, "limits", format!("UNDECIDED: {label}: {doubts}"))
+            Note::warning("limits", format!("UNDECIDED: {label}: {doubts}"))
         }));
-        notes.extend(self.modes().map(|text| note(Severity::Warning, "medians and ratio differ", text)));
-        notes.extend(self.too_few_rounds().map(|text| note(Severity::Warning, "too few rounds", text)));
-        notes.extend(self.too_few(by).map(|text| note(Severity::Warning, "too few messages", text)));
+        notes.extend(self.modes().map(|text| Note::warning("medians and ratio differ", text)));
+        notes.extend(self.too_few_rounds().map(|text| Note::warning("too few rounds", text)));
+        notes.extend(self.too_few(by).map(|text| Note::warning("too few messages", text)));
         let capped = self.judged.iter().filter_map(JudgedTransport::capped);
-        notes.extend(capped.map(|text| note(Severity::Warning, "fewer samples than planned", text)));
+        notes.extend(capped.map(|text| Note::warning("fewer samples than planned", text)));
         let meant = self.judged.iter().map(|one| one.curve.merged().planned);
         let mut shared: Vec<String> = meant.filter_map(|planned| plan.shared_cpus(planned)).collect();
         shared.dedup();
-        notes.extend(shared.into_iter().map(|text| note(Severity::Warning, "shared CPUs", text)));
+        notes.extend(shared.into_iter().map(|text| Note::warning("shared CPUs", text)));
         notes.extend(queues::notes(&side.subs));
         notes.extend(answering::notes(side, self.rows));
         notes.extend(hosts::notes(side.manifest, &side.metrics));
@@ -322,14 +320,14 @@ impl<'a> Ranking<'a> {
             let value = floor.value(self.payload, by).map(|value| format!(", {by} {}", time(value.value)));
             let text =
                 format!("not ranked: {} (the floor: our own shared memory){}", floor.label, value.unwrap_or_default());
-            note(Severity::Info, "not ranked", text)
+            Note::info("not ranked", text)
         }));
         let (missing, unable): (Vec<String>, Vec<String>) =
             plan.left_out.iter().cloned().partition(|line| plan.missing.contains(line));
         let missing = missing.into_iter().map(|line| format!("NOT MEASURED: {line}"));
-        notes.extend(missing.map(|text| note(Severity::Warning, "not measured", text)));
+        notes.extend(missing.map(|text| Note::warning("not measured", text)));
         let absent = left_out(&unable).into_iter().chain(plan.not_installed());
-        notes.extend(absent.map(|text| note(Severity::Info, "not measured", text)));
+        notes.extend(absent.map(|text| Note::info("not measured", text)));
         notes
     }
 
@@ -479,20 +477,15 @@ fn list(names: &[String]) -> String {
 }
 /// Transports that cannot carry the workload, a line for each reason.
 fn left_out(lines: &[String]) -> Vec<String> {
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for line in lines {
+    let reasons = lines.iter().map(|line| {
         let named = line.strip_prefix("transport '").and_then(|rest| rest.split_once("': "));
-        let (name, why) = named.unwrap_or(("", line));
-        match reasons.iter_mut().find(|one| one.0 == why) {
-            Some((_, names)) => names.push(name),
-            None => reasons.push((why, vec![name])),
-        }
-    }
+        named.map_or((line.as_str(), ""), |(name, why)| (why, name))
+    });
     let line = |(why, names): (&str, Vec<&str>)| match names.join(", ").as_str() {
         "" => format!("cannot carry this workload: {why}"),
         names => format!("cannot carry this workload: {names}: {why}"),
     };
-    reasons.into_iter().map(line).collect()
+    by_key(reasons).into_iter().map(line).collect()
 }
 
 /// Converts `shm/ring, block` to `shm/ring (block)`.

@@ -1,6 +1,6 @@
 //! An experiment against a reference, by a threshold or run against run.
 
-use crate::document::{Block, Column, Digits, Document, Note, Severity, Table};
+use crate::document::{Block, Column, Digits, Document, Note, Table};
 use crate::number::counted;
 use crate::verdicts::{
     self, JudgedRow, NOT_COMPARED, address_cells, address_columns, change_cell, of_one_side, value_cell, value_column,
@@ -19,23 +19,19 @@ pub fn by_runs(made: &ByRuns, effect: f64, strict: bool) -> Document {
     let mut blocks: Vec<Block> = groups.map(|group| table(&group[0].address.sub_experiment, group)).collect();
     blocks.push(Block::Text(verdicts::summary(&made.judgements, &made.question, effect) + &unchanged(made)));
     let failures = made.failures.iter().map(|line| format!("FAILED: {line}; the verdicts do not use it"));
-    let failures = failures.map(|text| Note::new(Severity::Error, "failed or not run", None, text));
-    let missed =
-        made.missed.iter().map(|line| Note::new(Severity::Error, "not trusted", None, format!("FAILED: {line}")));
-    let known =
-        made.notes.iter().map(|line| Note::new(Severity::Warning, "to be known", None, format!("note: {line}")));
+    let failures = failures.map(|text| Note::error("failed or not run", text));
+    let missed = made.missed.iter().map(|line| Note::error("not trusted", format!("FAILED: {line}")));
+    let known = made.notes.iter().map(|line| Note::warning("to be known", format!("note: {line}")));
     let too_few = made.too_few.iter().map(|line| match strict {
-        true => Note::new(Severity::Error, "too few samples", None, format!("FAILED: {line}")),
-        false => Note::new(Severity::Warning, "to be known", None, format!("note: {line}")),
+        true => Note::error("too few samples", format!("FAILED: {line}")),
+        false => Note::warning("to be known", format!("note: {line}")),
     });
     let known = known.chain(too_few).chain(verdicts::could_not_run(&made.could_not_run, strict));
     let rare = made.rare_losses.iter().map(rare_loss);
     let modes = verdicts::modes(&made.judgements, SIDES);
     let lacks = lacks(&made.missing, &made.new, strict);
     let notes: Vec<Note> = failures.chain(missed).chain(known).chain(rare).chain(modes).chain(lacks).collect();
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
+    blocks.extend(Block::notes(notes));
     blocks.push(Block::Text(verdicts::legend(&made.question, SIDES, true)));
     Document { blocks }
 }
@@ -46,7 +42,7 @@ fn rare_loss(one: &RareLoss) -> Note {
     let text = format!(
         "{address}: the {side} lost {share} of all messages, but only in {with} of {of} rounds; the median loss is 0"
     );
-    Note::new(Severity::Warning, "lost in a few rounds", None, text)
+    Note::warning("lost in a few rounds", text)
 }
 
 /// Line on figures that are 0 in every run of both sides.

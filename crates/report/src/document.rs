@@ -50,6 +50,13 @@ pub enum Block {
     Lines(String),
 }
 
+impl Block {
+    /// Block of notes, if there are any.
+    pub fn notes(notes: Vec<Note>) -> Option<Self> {
+        (!notes.is_empty()).then_some(Self::Notes(notes))
+    }
+}
+
 /// Heading of a part of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heading {
@@ -300,6 +307,21 @@ impl Note {
     /// Note about a row, or about the whole page.
     pub fn new(severity: Severity, kind: &'static str, anchor: Option<Row>, text: String) -> Self {
         Self { severity, kind, anchor, text }
+    }
+
+    /// Error about the whole page.
+    pub fn error(kind: &'static str, text: impl Into<String>) -> Self {
+        Self::new(Severity::Error, kind, None, text.into())
+    }
+
+    /// Warning about the whole page.
+    pub fn warning(kind: &'static str, text: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, kind, None, text.into())
+    }
+
+    /// Information about the whole page.
+    pub fn info(kind: &'static str, text: impl Into<String>) -> Self {
+        Self::new(Severity::Info, kind, None, text.into())
     }
 }
 

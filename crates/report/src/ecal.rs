@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use strum::Display;
 use tripmeter_analysis::{MetricTable, Rounds};
 use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::group::by_key;
 use tripmeter_model::manifest::{Environment, Manifest};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;
@@ -52,9 +53,7 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
     notes.extend(others.iter().filter_map(|column| {
         Some(column.note(Severity::Info, notes::LEFT_OUT, &notes::left_out_of_trips(column.sub.planned)?))
     }));
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
+    blocks.extend(Block::notes(notes));
     if several {
         let named = experiments.iter().enumerate().map(|(index, (name, _))| format!("{} {name}\n", mark(index)));
         blocks.push(Block::Lines(named.collect()));
@@ -187,14 +186,7 @@ impl EcalLatency {
 
 /// Machine of each experiment; experiments on the same machine share an entry.
 fn platforms(experiments: &[(&str, &Manifest)], mark: impl Fn(usize) -> String) -> Vec<String> {
-    let mut blocks: Vec<(String, Vec<String>)> = Vec::new();
-    for (index, (_, manifest)) in experiments.iter().enumerate() {
-        let block = platform(&manifest.environment);
-        match blocks.iter_mut().find(|(other, _)| *other == block) {
-            Some((_, marks)) => marks.push(mark(index)),
-            None => blocks.push((block, vec![mark(index)])),
-        }
-    }
+    let blocks = by_key((0..).zip(experiments).map(|(index, one)| (platform(&one.1.environment), mark(index))));
     let of = |marks: &[String]| if experiments.len() > 1 { format!(" of {}", marks.join(", ")) } else { String::new() };
     blocks.iter().map(|(block, marks)| format!("Platform{}\n{block}", of(marks))).collect()
 }

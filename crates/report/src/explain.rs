@@ -1,6 +1,6 @@
 //! Page of `explain`: parts of a message's time as stacked bars, the figures behind them, and what was not measured.
 
-use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
+use crate::document::{Block, Cell, Column, Digits, Document, Note, Table};
 use crate::merged::{MISSED, POLLS_HELP};
 use crate::notes::NO_KERNEL_TIME;
 use crate::number::{signed, significant};
@@ -307,14 +307,13 @@ fn system_calls_table(explanation: &Explanation) -> Table {
 }
 
 fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
-    let note = |severity, kind, text| Note::new(severity, kind, None, text);
     let mut notes = Vec::new();
     if explanation.transports.iter().flat_map(|one| &one.waits).any(|wait| wait.polls_on_shared_cpu) {
-        notes.push(note(Severity::Warning, "shared CPU", POLLS_HELP.to_owned()));
+        notes.push(Note::warning("shared CPU", POLLS_HELP));
     }
     for one in &explanation.transports {
-        notes.extend(one.missing.iter().map(|why| note(Severity::Error, "missing", format!("not measured: {why}"))));
-        notes.extend(one.notes.iter().map(|what| note(Severity::Warning, "to be known", what.clone())));
+        notes.extend(one.missing.iter().map(|why| Note::error("missing", format!("not measured: {why}"))));
+        notes.extend(one.notes.iter().map(|what| Note::warning("to be known", what.clone())));
     }
     for row in rows {
         let Some(median) = row.wait.undisturbed_ns else { continue };
@@ -329,26 +328,26 @@ fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
                 us(median),
                 signed(share * 100.0, 0)
             );
-            notes.push(note(Severity::Warning, "disturbed", text));
+            notes.push(Note::warning("disturbed", text));
         }
     }
     if let Some(why) = &explanation.no_system_calls {
-        notes.push(note(Severity::Warning, "system calls", format!("no system calls: {why}")));
+        notes.push(Note::warning("system calls", format!("no system calls: {why}")));
     }
     if let Some(why) = &explanation.no_counters {
-        notes.push(note(Severity::Warning, "counters", format!("no cycles and instructions: {why}")));
+        notes.push(Note::warning("counters", format!("no cycles and instructions: {why}")));
     }
     if explanation.are_counters_without_kernel {
         let text = "cycles and instructions in the kernel are not counted; `sudo sysctl kernel.perf_event_paranoid=1` \
                     allows it";
-        notes.push(note(Severity::Warning, "counters", text.to_owned()));
+        notes.push(Note::warning("counters", text));
     }
     let costs = || explanation.transports.iter().filter_map(|one| one.cost);
     if costs().any(|cost| cost.kernel_ns.is_none()) {
-        notes.push(note(Severity::Warning, "kernel time", format!("no kernel time: {NO_KERNEL_TIME}")));
+        notes.push(Note::warning("kernel time", format!("no kernel time: {NO_KERNEL_TIME}")));
     } else if explanation.schema_version == "1.0" && costs().next().is_some() {
         let text = "in this older file, kernel time may be sampled by timer ticks, which is inexact";
-        notes.push(note(Severity::Warning, "kernel time", text.to_owned()));
+        notes.push(Note::warning("kernel time", text));
     }
     let clock = explanation.clock_read_ns;
     let text = format!(
@@ -357,16 +356,16 @@ fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
         significant(clock, 2, 1),
         us(clock * STAMPS)
     );
-    notes.push(note(Severity::Info, "clock", text));
+    notes.push(Note::info("clock", text));
     if explanation.transports.iter().any(|one| one.touch_ns.is_some() || one.block_over_poll_ns.is_some()) {
         let text = "touching and block-poll each compare two passes, without intervals, so noise is part of them";
-        notes.push(note(Severity::Info, "differences", text.to_owned()));
+        notes.push(Note::info("differences", text));
     }
     let text = format!(
         "touching writes and reads each byte once: {} of memory traffic per message",
         display_size(explanation.payload_bytes.saturating_mul(2))
     );
-    notes.push(note(Severity::Info, "touching", text));
+    notes.push(Note::info("touching", text));
     notes
 }
 

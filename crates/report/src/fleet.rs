@@ -2,7 +2,7 @@
 
 mod maps;
 
-use crate::document::{Block, Cell, Column, Digits, Document, Heading, Missing, Note, Severity, Table};
+use crate::document::{Block, Cell, Column, Digits, Document, Heading, Missing, Note, Table};
 use crate::number::counted;
 use crate::values::unit;
 use serde::Serialize;
@@ -12,6 +12,7 @@ use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Better, Figure, Statistic};
 use tripmeter_model::fleet::{Fleet, FleetJob, FleetMode, FleetState};
 use tripmeter_model::folder::REPORT;
+use tripmeter_model::group::by_key;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::Stream;
 use tripmeter_stats::median;
@@ -148,18 +149,14 @@ struct FleetView<'a> {
 
 impl<'a> FleetView<'a> {
     fn new(results: &FleetResults<'a>) -> Self {
-        let mut overs: Vec<OverAll<'a>> = Vec::new();
-        for one in results.figures {
-            match overs.iter_mut().find(|over| *over.address == one.address) {
-                Some(over) => over.all.push(one),
-                None => overs.push(OverAll { address: &one.address, all: vec![one], median: f64::NAN }),
-            }
-        }
+        let over = |(address, all): (&'a FigureAddress, Vec<&'a FleetFigure>)| {
+            let values: Vec<f64> = all.iter().map(|one| one.value).collect();
+            OverAll { address, all, median: median(&values).unwrap_or(f64::NAN) }
+        };
+        let groups = by_key(results.figures.iter().map(|one| (&one.address, one)));
+        let mut overs: Vec<OverAll<'a>> = groups.into_iter().map(over).collect();
         // A loss that is 0 everywhere needs no table.
         overs.retain(|over| over.address.figure != Figure::LossShare || over.values().any(|share| share > 0.0));
-        for over in &mut overs {
-            over.median = median(&over.values().collect::<Vec<_>>()).unwrap_or(f64::NAN);
-        }
         overs.sort_by_key(|over| {
             (over.address.sub_experiment.clone(), over.address.payload_bytes, over.address.load.to_string())
         });
@@ -339,20 +336,12 @@ impl<'a> FleetView<'a> {
 
     /// Failed jobs and why; jobs that failed for the same reason share a line.
     fn notes(&self) -> Option<Block> {
-        let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-        for job in self.fleet.jobs.iter() {
-            let Some(why) = job.problem.as_deref() else { continue };
-            match reasons.iter_mut().find(|known| known.0 == why) {
-                Some((_, names)) => names.push(job.name()),
-                None => reasons.push((why, vec![job.name()])),
-            }
-        }
+        let failed = self.fleet.jobs.iter().filter_map(|job| Some((job.problem.as_deref()?, job.name())));
         let note = |(why, names): (&str, Vec<String>)| {
             let text = format!("FAILED: {}: {why}", names.join(", "));
-            Note::new(Severity::Error, "fleet", None, text)
+            Note::error("fleet", text)
         };
-        let notes: Vec<Note> = reasons.into_iter().map(note).collect();
-        (!notes.is_empty()).then_some(Block::Notes(notes))
+        Block::notes(by_key(failed).into_iter().map(note).collect())
     }
 }
 

@@ -5,6 +5,7 @@ use crate::measured::MeasuredSide;
 use crate::merged::Merged;
 use tripmeter_analysis::Row;
 use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::group::alike;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::SubExperiment;
 
@@ -17,17 +18,12 @@ pub struct Floors {
 impl Floors {
     /// Collects the floors among `subs`; `is_alike` decides which lines they apply to.
     pub fn from_subs(subs: &[Merged<'_>], is_alike: fn(&SubExperiment, &SubExperiment) -> bool) -> Self {
-        let mut groups: Vec<Vec<u32>> = Vec::new();
-        for (index, sub) in (0..).zip(subs).filter(|(_, sub)| is_floor(sub)) {
-            let first = |group: &Vec<u32>| subs[group[0] as usize].planned;
-            match groups.iter_mut().find(|group| is_alike(first(group), sub.planned)) {
-                Some(group) => group.push(index),
-                None => groups.push(vec![index]),
-            }
-        }
+        let planned = |index: &u32| subs[*index as usize].planned;
+        let floors = (0..).zip(subs).filter(|(_, sub)| is_floor(sub)).map(|(index, _)| index);
+        let mut groups = alike(floors, |first, index| is_alike(planned(first), planned(index)));
         // Prefer default settings, then the order of the plan.
         for group in &mut groups {
-            group.sort_by_key(|index| subs[*index as usize].planned.transport.given.len());
+            group.sort_by_key(|index| planned(index).transport.given.len());
         }
         Self { groups, is_alike }
     }

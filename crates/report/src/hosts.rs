@@ -18,7 +18,7 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
     let micros = |ns: f64| format!("{} µs", significant(ns / 1e3, 3, 3));
     let names = hosts.iter().map(|host| format!("'{}' ({}, {})", host.to, host.name, host.there.address));
     let text = format!("between this host ({}) and {}", first.here.address, names.collect::<Vec<_>>().join(", "));
-    let mut all = vec![Note::new(Severity::Info, KINDS[0], None, text)];
+    let mut all = vec![Note::info(KINDS[0], text)];
     let has_latencies = |row: &Row| {
         let planned = manifest.plan.sub_experiments.iter().find(|sub| sub.name == metrics.sub(*row));
         planned.is_some_and(SubExperiment::records_arrivals)
@@ -56,14 +56,14 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
         if !counted.is_empty() {
             let (to, name, counted) = (&host.to, &network.interface, counted.join(", "));
             let text = format!("'{to}', {name} {where_}: {counted} during the measurement, counting all programs");
-            all.push(Note::new(Severity::Info, KINDS[2], None, text));
+            all.push(Note::info(KINDS[2], text));
         }
     }
     if largest_ns > 0.0 {
         let apart = micros(largest_ns);
         let text =
             format!("times from host to host use two clocks with an error of up to {apart}; all intervals include it");
-        all.push(Note::new(Severity::Info, KINDS[3], None, text));
+        all.push(Note::info(KINDS[3], text));
     }
     all
 }

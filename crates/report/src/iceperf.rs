@@ -8,6 +8,7 @@ use crate::number::{cpp, whole_or};
 use crate::{run_notes, series};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::group::by_key;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::{Interval, Stream};
 use tripmeter_model::payload::display_size;
@@ -37,11 +38,8 @@ pub fn iceperf(manifest: &Manifest) -> Document {
         let what = if others.is_empty() { "Nothing was measured." } else { "Nothing in this table was measured." };
         blocks.push(Block::Text(what.to_owned()));
     }
-    if !others.is_empty() {
-        let left_out = others.into_iter().filter_map(|(_, sub)| notes::left_out_of_trips(sub.planned));
-        let note = |text| Note::new(Severity::Info, notes::LEFT_OUT, None, text);
-        blocks.push(Block::Notes(left_out.map(note).collect()));
-    }
+    let left_out = others.into_iter().filter_map(|(_, sub)| notes::left_out_of_trips(sub.planned));
+    blocks.extend(Block::notes(left_out.map(|text| Note::info(notes::LEFT_OUT, text)).collect()));
     Document { blocks }
 }
 
@@ -139,20 +137,15 @@ fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<Note> {
 
 /// One line for each reason why payloads have fewer samples than planned.
 fn shortfalls(cells: &[MergedCell<'_>]) -> Vec<String> {
-    let mut by_reason: Vec<(String, Vec<String>)> = Vec::new();
-    for cell in cells {
+    let short = cells.iter().filter_map(|cell| {
         let reason = cell.shortfalls().join("; ");
         let count = format!("{} of {} at {}", cell.samples(), cell.samples_planned(), display_size(cell.payload_bytes));
-        match by_reason.iter_mut().find(|(known, _)| *known == reason) {
-            _ if reason.is_empty() => {}
-            Some((_, counts)) => counts.push(count),
-            None => by_reason.push((reason, vec![count])),
-        }
-    }
+        (!reason.is_empty()).then_some((reason, count))
+    });
     let line = |(reason, counts): &(String, Vec<String>)| {
         format!("Fewer round trips than planned: {} ({reason})", counts.join(", "))
     };
-    by_reason.iter().map(line).collect()
+    by_key(short).iter().map(line).collect()
 }
 
 #[cfg(test)]

@@ -144,7 +144,7 @@ fn markdown_table(table: &Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Note, Severity};
+    use crate::document::Note;
     use crate::fixture;
     use tripmeter_model::manifest::RunStatus;
 
@@ -172,7 +172,7 @@ mod tests {
         let result = fixture::result(&mut manifest, "uds", 1, &[]);
         (result.status, result.error) = (RunStatus::Failed, Some(HOSTILE.to_owned()));
         let mut document = crate::screen(&manifest, true);
-        let note = Note::new(Severity::Warning, "kind", None, HOSTILE.to_owned());
+        let note = Note::warning("kind", HOSTILE.to_owned());
         document.blocks.extend([
             Block::Text(format!("first\n- {HOSTILE}")),
             Block::Notes(vec![note]),

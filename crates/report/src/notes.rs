@@ -5,6 +5,7 @@ use crate::merged::{CHANGED, Merged, MergedCell};
 use crate::number::counted;
 use crate::number::micros;
 use std::collections::BTreeSet;
+use tripmeter_model::group::by_key;
 use tripmeter_model::manifest::{CoreToCoreProbe, Counts, PayloadResult, RunStatus, Verdict};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::workload::Workload;
@@ -95,15 +96,11 @@ pub fn outcomes<'a>(subs: impl Iterator<Item = &'a Merged<'a>> + Clone) -> Vec<S
 
 /// A line for all rounds that ended in the same way: failed, interrupted or not run.
 pub fn unfinished(sub: &Merged<'_>) -> Vec<String> {
-    let mut alike: Vec<(RunStatus, Option<&str>, String, Vec<u32>)> = Vec::new();
-    for (round, status, error) in sub.unfinished() {
-        let figures = figures_of_round(sub, round, status);
-        match alike.iter_mut().find(|one| (one.0, one.1, &one.2) == (status, error, &figures)) {
-            Some(known) => known.3.push(round),
-            None => alike.push((status, error, figures, vec![round])),
-        }
-    }
-    alike.iter().map(|(status, error, figures, rounds)| ended(sub, *status, *error, rounds) + figures).collect()
+    let ends = sub.unfinished().into_iter();
+    let ends = ends.map(|(round, status, error)| ((status, error, figures_of_round(sub, round, status)), round));
+    let line =
+        |((status, error, figures), rounds): ((_, _, String), Vec<u32>)| ended(sub, status, error, &rounds) + &figures;
+    by_key(ends).into_iter().map(line).collect()
 }
 
 /// Line on how rounds ended.

@@ -11,8 +11,7 @@ use tripmeter_model::plan::{Plan, SubExperiment};
 
 /// Notes on failed path proofs, and on sub-experiments that failed or were not run.
 pub fn outcomes(subs: &[Merged<'_>]) -> Vec<Note> {
-    let note = |text| Note::new(Severity::Error, "failed or not run", None, text);
-    notes::outcomes(subs.iter()).into_iter().map(note).collect()
+    notes::outcomes(subs.iter()).into_iter().map(|text| Note::error("failed or not run", text)).collect()
 }
 
 /// Note that the run was resumed, and which measurements followed.
@@ -23,7 +22,7 @@ fn resumed(manifest: &Manifest) -> Option<Note> {
     let of = last.rest[..last.rest.len().min(NAMED)].join(", ");
     let of = if more == 0 { of } else { format!("{of}, and {more} more (manifest.json)") };
     let text = format!("RESUMED {times}, the last time at {}; measured then: {of}", last.at);
-    Some(Note::new(Severity::Warning, "resumed", None, text))
+    Some(Note::warning("resumed", text))
 }
 
 /// Note that sides of a sub-experiment share CPUs; a warning if they poll.
@@ -38,9 +37,7 @@ pub fn reservations<'a>(manifest: &Manifest, subs: impl Iterator<Item = &'a Merg
     let results = JudgedResults { manifest: manifest.clone(), allows_damage: true };
     let of_sub = |name: &'a str| {
         let lines = results.unmeasured(name).into_iter().chain(results.notes(name));
-        lines
-            .map(|why| Note::new(Severity::Warning, "reservations", None, format!("{name}: {why}")))
-            .collect::<Vec<_>>()
+        lines.map(|why| Note::warning("reservations", format!("{name}: {why}"))).collect::<Vec<_>>()
     };
     subs.flat_map(|sub| of_sub(&sub.planned.name)).collect()
 }
@@ -49,7 +46,6 @@ pub fn reservations<'a>(manifest: &Manifest, subs: impl Iterator<Item = &'a Merg
 pub fn of_run(side: &MeasuredSide<'_>, of_trials: Vec<Note>) -> Vec<Note> {
     let MeasuredSide { manifest, subs, metrics, .. } = side;
     let plan = &manifest.plan;
-    let info = |kind| move |text| Note::new(Severity::Info, kind, None, text);
     let mut all = Vec::new();
     for (index, sub) in (0..).zip(subs) {
         all.extend(sub.payloads().iter().filter_map(|cell| {
@@ -66,7 +62,7 @@ pub fn of_run(side: &MeasuredSide<'_>, of_trials: Vec<Note>) -> Vec<Note> {
     let mut cells = subs.iter().flat_map(|sub| &sub.results).flat_map(|result| &result.cells);
     if cells.any(|cell| cell.from_histogram) {
         let text = "raw samples were not kept, so figures come from histograms with three digits";
-        all.push(info(notes::HISTOGRAMS)(text.to_owned()));
+        all.push(Note::info(notes::HISTOGRAMS, text));
     }
     let disturbed: Vec<&str> =
         plan.sub_experiments.iter().filter(|sub| sub.is_disturbed()).map(|sub| sub.name.as_str()).collect();
@@ -78,13 +74,13 @@ pub fn of_run(side: &MeasuredSide<'_>, of_trials: Vec<Note>) -> Vec<Note> {
             counted(plan.sub_experiments.len(), "sub-experiment"),
             disturbed.join(", ")
         );
-        all.push(Note::new(Severity::Warning, notes::DISTURBED, None, text));
+        all.push(Note::warning(notes::DISTURBED, text));
     }
-    all.extend(audit::note(manifest).map(info("machine")));
-    all.extend(plan.not_installed().map(info("not installed")));
+    all.extend(audit::note(manifest).map(|text| Note::info("machine", text)));
+    all.extend(plan.not_installed().map(|text| Note::info("not installed", text)));
     all.extend(plan.left_out.iter().map(|left_out| match plan.missing.contains(left_out) {
-        true => Note::new(Severity::Warning, "missing", None, format!("NOT MEASURED: {left_out}")),
-        false => info("left out")(format!("left out: {left_out}")),
+        true => Note::warning("missing", format!("NOT MEASURED: {left_out}")),
+        false => Note::info("left out", format!("left out: {left_out}")),
     }));
     all
 }

@@ -46,9 +46,7 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     }
     blocks.extend(page.facts());
     let notes = notes::notes(&side, tables::notes(&side), all_notes);
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
+    blocks.extend(Block::notes(notes));
     Document { blocks }
 }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use tripmeter_analysis::series::{drifts, has_modes, is_correlated, warm_up_changes};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::group::by_key;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::series::Series;
@@ -66,20 +67,16 @@ fn place(sub: &Merged<'_>, row: Row) -> String {
 
 /// A line for each topic and figure; clients share a line.
 fn of_row(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
-    let mut found: Vec<((Stream, Figure), Vec<Audited<'_>>)> = Vec::new();
+    let mut found = Vec::new();
     for (round, trial) in metrics.trials(row) {
         for (stream, figure, series) in trial.series() {
             let audited = Audited { round: *round, client: stream.client.unwrap_or(0), series };
-            let of = (Stream { client: None, ..stream.clone() }, figure);
-            match found.iter_mut().find(|(known, _)| *known == of) {
-                Some((_, all)) => all.push(audited),
-                None => found.push((of, vec![audited])),
-            }
+            found.push(((Stream { client: None, ..stream.clone() }, figure), audited));
         }
     }
     let load = metrics.load(row);
     let of = |((stream, figure), audited)| line(sub, &named(sub, row, load, &stream, figure), audited);
-    found.into_iter().filter_map(of).collect()
+    by_key(found).into_iter().filter_map(of).collect()
 }
 
 /// Name of a series in notes.

@@ -1,6 +1,6 @@
 //! Two hosts side by side: their machines, settings that disturb measurements, interfaces, clocks and transports.
 
-use crate::document::{Block, Cell, Column, Document, Note, Severity, Table};
+use crate::document::{Block, Cell, Column, Document, Note, Table};
 use crate::number::{counted, significant};
 use std::collections::BTreeSet;
 use tripmeter_model::audit::{Audit, Level};
@@ -41,8 +41,7 @@ pub fn side_by_side(own: &MachineLook, other: &HostLook) -> Document {
     }
     let only_there = other.there.hidden.iter().filter(|what| !other.here.hidden.contains(what));
     hidden.extend(only_there.map(|what| format!("not visible on '{}': {what}", other.to)));
-    let notes: Vec<Note> = hidden.into_iter().map(|text| Note::new(Severity::Info, "network", None, text)).collect();
-    blocks.extend((!notes.is_empty()).then_some(Block::Notes(notes)));
+    blocks.extend(Block::notes(hidden.into_iter().map(|text| Note::info("network", text)).collect()));
     Document { blocks }
 }
 

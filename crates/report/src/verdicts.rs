@@ -85,20 +85,20 @@ pub const NOT_MEASURED: &str = "not measured";
 /// Note that fails a sub-experiment although its figures pass, if there is a reason.
 pub fn distrusted(name: &str, why: &Option<String>) -> Option<Note> {
     let text = format!("FAILED: {name}: {}", why.as_ref()?);
-    Some(Note::new(Severity::Error, "not trusted", None, text))
+    Some(Note::error("not trusted", text))
 }
 
 /// Notes on transports that could not run; failures if `strict`.
 pub fn could_not_run(lines: &[String], strict: bool) -> impl Iterator<Item = Note> {
     lines.iter().map(move |line| match strict {
-        true => Note::new(Severity::Error, "could not run", None, format!("FAILED: {line}")),
-        false => Note::new(Severity::Warning, "could not run", None, format!("note: {line}")),
+        true => Note::error("could not run", format!("FAILED: {line}")),
+        false => Note::warning("could not run", format!("note: {line}")),
     })
 }
 
 /// Further notes on a sub-experiment.
 pub fn known<'a>(name: &'a str, notes: &'a [String]) -> impl Iterator<Item = Note> + 'a {
-    notes.iter().map(move |why| Note::new(Severity::Warning, "to be known", None, format!("note: {name}: {why}")))
+    notes.iter().map(move |why| Note::warning("to be known", format!("note: {name}: {why}")))
 }
 
 pub struct JudgedRow<'a> {
@@ -142,9 +142,7 @@ pub fn page<'a>(
     if !rows.is_empty() {
         blocks.push(Block::Table(Table::new(String::new(), columns, rows)));
     }
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
+    blocks.extend(Block::notes(notes));
     blocks.push(Block::Text(verdict));
     Document { blocks }
 }
@@ -297,7 +295,7 @@ pub fn modes(all: &[JudgedFigure], sides: [&str; 2]) -> Vec<Note> {
             "{name} at {place}: {result} / {reference} is {quotient} by the medians, but {ratio} by the runs, because \
              runs fall into two groups; the verdict uses the latter"
         );
-        Some(Note::new(Severity::Warning, "medians and ratio differ", None, text))
+        Some(Note::warning("medians and ratio differ", text))
     };
     all.iter().filter_map(note).collect()
 }

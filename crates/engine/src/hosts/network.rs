@@ -7,6 +7,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
+use tripmeter_model::group::by_key;
 use tripmeter_model::manifest::Network;
 
 /// Offloads that change how messages become packets, as named by `ethtool -k`.
@@ -68,7 +69,7 @@ fn network(name: &str, address: IpAddr) -> Network {
         }
         Err(why) => hidden.push(format!("mtu, state, drops: {why}")),
     }
-    let mut unseen: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut unseen = Vec::new();
     for (arguments, names) in [
         (&[name][..], &["Speed", "Duplex"][..]),
         (&["-i", name], &["driver", "firmware-version"]),
@@ -77,13 +78,10 @@ fn network(name: &str, address: IpAddr) -> Network {
     ] {
         match told("ethtool", arguments) {
             Ok(text) => facts.extend(listed(&text, names)),
-            Err(why) => match unseen.iter_mut().find(|known| known.0 == why) {
-                Some((_, all)) => all.extend(names),
-                None => unseen.push((why, names.to_vec())),
-            },
+            Err(why) => unseen.push((why, names.join(", "))),
         }
     }
-    hidden.extend(unseen.into_iter().map(|(why, names)| format!("{}: {why}", names.join(", "))));
+    hidden.extend(by_key(unseen).into_iter().map(|(why, names)| format!("{}: {why}", names.join(", "))));
     facts.extend(time_sync(&mut hidden));
     let counted = ["/proc/net/snmp", "/proc/net/netstat"].map(|file| fs::read_to_string(file).unwrap_or_default());
     let counted = counted.concat();

@@ -1,13 +1,14 @@
 //! Rows that answer a question: messages published at an even rate on one topic.
 
 use super::wish::Wish;
-use crate::document::{Note, Severity};
+use crate::document::Note;
 use crate::labels::load_text;
 use crate::measured::MeasuredSide;
 use crate::number::counted;
 use std::collections::BTreeSet;
 use tripmeter_analysis::Row;
 use tripmeter_model::figure::Figure;
+use tripmeter_model::group::by_key;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
@@ -60,7 +61,7 @@ pub fn rows(side: &MeasuredSide<'_>, wish: &Wish) -> Result<Vec<Row>, String> {
 pub fn notes(side: &MeasuredSide<'_>, rows: &[Row]) -> Vec<Note> {
     let note = |names: Vec<String>, why: &str| {
         let text = format!("not ranked: {}: {why}", names.join(", "));
-        Note::new(Severity::Info, "not ranked", None, text)
+        Note::info("not ranked", text)
     };
     let others = others(side).into_iter();
     let mut notes: Vec<Note> =
@@ -97,15 +98,11 @@ fn other_workload(side: &MeasuredSide<'_>, row: Row) -> Option<String> {
 
 /// Other workloads, each with its sub-experiments; those added only as the floor are left out.
 fn others(side: &MeasuredSide<'_>) -> Vec<(String, Vec<String>)> {
-    let mut kinds: Vec<(String, Vec<String>)> = Vec::new();
-    for row in side.metrics.all_rows().filter(|row| !planned(side, *row).added_as_floor) {
-        let (Some(what), name) = (other_workload(side, row), planned(side, row).name.clone()) else { continue };
-        match kinds.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, names)) if names.contains(&name) => {}
-            Some((_, names)) => names.push(name),
-            None => kinds.push((what, vec![name])),
-        }
-    }
+    let rows = side.metrics.all_rows().filter(|row| !planned(side, *row).added_as_floor);
+    let other = |row: Row| Some((other_workload(side, row)?, planned(side, row).name.clone()));
+    let mut kinds = by_key(rows.filter_map(other));
+    // Rows of a sub-experiment follow each other.
+    kinds.iter_mut().for_each(|(_, names)| names.dedup());
     kinds
 }
 

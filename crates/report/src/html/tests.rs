@@ -87,7 +87,7 @@ fn text_is_text() {
     let facts = Facts { title: HOSTILE[0].to_owned(), pairs: vec![(HOSTILE[1].to_owned(), HOSTILE[2].to_owned())] };
     let text = body(vec![
         Block::Text(HOSTILE.join(" ")),
-        Block::Notes(vec![Note::new(Severity::Error, "x", None, HOSTILE[0].to_owned())]),
+        Block::Notes(vec![Note::error("x", HOSTILE[0].to_owned())]),
         Block::Facts(facts),
         Block::Lines(HOSTILE.join("\n")),
     ]);

@@ -46,9 +46,7 @@ pub fn blocks(sides: &[MeasuredSide<'_>], panels: &[Panel<'_>], maps: &[Map]) ->
         blocks.push(Block::Text(belief(sides)));
     }
     let notes: Vec<Note> = sides.iter().flat_map(|side| notes(side, sides.len() > 1)).collect();
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
+    blocks.extend(Block::notes(notes));
     blocks
 }
 

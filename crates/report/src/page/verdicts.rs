@@ -61,7 +61,7 @@ const LIMITS: &str = "! beyond its limit or not measured, ≈ within it by less 
 pub fn blocks(maps: &[Map], sides: &[MeasuredSide<'_>]) -> Vec<Block> {
     let of_map = |map: &Map| {
         let chart = (!map.figures.is_empty()).then(|| Block::Chart(chart(map)));
-        chart.into_iter().chain((!map.lacks.is_empty()).then(|| Block::Notes(map.lacks.clone())))
+        chart.into_iter().chain(Block::notes(map.lacks.clone()))
     };
     let mut blocks: Vec<Block> = maps.iter().flat_map(of_map).collect();
     for side in sides {
@@ -140,7 +140,7 @@ fn against(first: &NamedResults<'_>, other: &NamedResults<'_>, place: usize) -> 
             let text = format!("{kind} {}: {}", other.name, names.join(", "));
             (!names.is_empty()).then(|| (Note::new(severity, kind, None, text), names))
         });
-    let distrusted = distrusted.into_iter().map(|why| Note::new(Severity::Error, "not to be trusted", None, why));
+    let distrusted = distrusted.into_iter().map(|why| Note::error("not to be trusted", why));
     let missing = lacks[0].as_ref().map(|(_, names)| {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         format!(" Missing in {}: {}.", other.name, listed(&names))

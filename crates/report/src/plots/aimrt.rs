@@ -18,6 +18,7 @@ use crate::values::capitalised;
 use std::collections::BTreeSet;
 use tripmeter_analysis::Rounds;
 use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::group::alike;
 use tripmeter_model::manifest::Verdict;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
@@ -245,15 +246,7 @@ impl Plot {
             Over::Payloads => u64::from(figure.links),
             Over::Links => figure.payload_bytes,
         };
-        let mut groups: Vec<Vec<&PlottedValue>> = Vec::new();
-        for figure in figures {
-            let is_own =
-                |group: &&mut Vec<&PlottedValue>| group[0].way == figure.way && fixed(group[0]) == fixed(figure);
-            match groups.iter_mut().find(is_own) {
-                Some(group) => group.push(figure),
-                None => groups.push(vec![figure]),
-            }
-        }
+        let groups = alike(figures, |first, figure| first.way == figure.way && fixed(first) == fixed(figure));
         let places = |group: &[&PlottedValue]| {
             let mut places: Vec<u64> = group.iter().map(|figure| figure.x(over)).collect();
             places.sort_unstable();

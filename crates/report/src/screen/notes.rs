@@ -53,13 +53,12 @@ fn all(side: &MeasuredSide<'_>, of_trials: Vec<Note>, all_notes: bool) -> Vec<No
     };
     let too_few = cells().filter(|(_, cell)| is_whole(cell) && !is_told(cell));
     let too_few: Vec<String> = too_few.filter_map(|(sub, cell)| short(sub, &cell)).collect();
-    let note = |severity, kind| move |text| Note::new(severity, kind, None, text);
     let mut all = outcomes;
-    all.extend(all_lost.map(note(Severity::Error, notes::NOTHING_ARRIVED)));
+    all.extend(all_lost.map(|text| Note::error(notes::NOTHING_ARRIVED, text)));
     all.extend(mishaps(subs));
-    all.extend(too_few.into_iter().map(note(Severity::Warning, notes::TOO_FEW)));
+    all.extend(too_few.into_iter().map(|text| Note::warning(notes::TOO_FEW, text)));
     let of_run = run_notes::of_run(side, of_trials);
-    all.extend(partly_lost(subs, &of_run).map(note(Severity::Error, notes::NOTHING_ARRIVED)));
+    all.extend(partly_lost(subs, &of_run).map(|text| Note::error(notes::NOTHING_ARRIVED, text)));
     for note in of_run {
         let lost = note.anchor.filter(|_| note.kind == notes::NOTHING_ARRIVED);
         if lost.is_some_and(|row| subs[row.sub as usize].payload(row.payload_bytes).is_wholly_lost()) {
@@ -105,7 +104,7 @@ fn mishaps(subs: &[Merged<'_>]) -> Vec<Note> {
     let cells = cells.filter(|(_, cell)| !cell.is_wholly_lost());
     let note = |(sub, cell): (&Merged<'_>, MergedCell<'_>)| {
         let kind = notes::words(&sub.planned.workload).mishap;
-        Some(Note::new(Severity::Warning, kind, None, notes::mishap_line(sub, &cell)?))
+        Some(Note::warning(kind, notes::mishap_line(sub, &cell)?))
     };
     cells.filter_map(note).collect()
 }
@@ -137,7 +136,7 @@ mod tests {
         let lost = ["FAILED: c: the follower ended", "a at 1k: 1 lost", "b at 1k: 1 lost", "c at 1k: 1 lost"];
         assert_eq!(notes(false), lost);
         assert_eq!(notes(true), lost);
-        let left_out = |name: &str| Note::new(Severity::Info, "left out", None, format!("left out: {name}"));
+        let left_out = |name: &str| Note::info("left out", format!("left out: {name}"));
         let folded = folded(&["a", "b", "c"].map(left_out));
         assert_eq!(folded.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(), ["3 × left out: a; … (--notes)"]);
     }

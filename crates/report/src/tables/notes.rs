@@ -136,7 +136,7 @@ pub fn of_trips(rows: &[TableRow<'_>]) -> Vec<Note> {
     }
     let short = |reason| {
         let text = format!("* {}: {reason}", notes::TOO_FEW);
-        Note::new(Severity::Warning, notes::TOO_FEW, None, text)
+        Note::warning(notes::TOO_FEW, text)
     };
     let mut all: Vec<Note> = reasons.into_iter().map(short).collect();
     for (row, cell) in cells.iter().filter(|(_, cell)| odd(&cell.counts()) || cell.warmup_damaged() > 0) {
@@ -303,7 +303,7 @@ pub fn of_logger(row: &TableRow<'_>) -> Vec<Note> {
 /// Notes on trials, topics and padded messages of a recording.
 pub fn of_recording(recording: &Recording, plays: &[TableRow<'_>]) -> Vec<Note> {
     let notes = plays.iter().flat_map(|play| of_play(play, &recording.topics));
-    let padded = padded(recording).map(|text| Note::new(Severity::Info, "recording", None, text));
+    let padded = padded(recording).map(|text| Note::info("recording", text));
     notes.chain(padded).collect()
 }
 

@@ -12,6 +12,7 @@ use tripmeter_analysis::results::{differences, differences_of_plans};
 use tripmeter_analysis::{JudgedResults, Selection};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::exit;
+use tripmeter_model::group::alike;
 use tripmeter_model::verdict::JudgedFolder;
 use tripmeter_report::document::Document;
 use tripmeter_report::plots::Options;
@@ -153,17 +154,12 @@ fn draw(folder: &Path, sides: [&JudgedResults; 2], selection: &Selection, option
     create_folder(folder)?;
     let figures = sides.map(|side| selection.select(&side.table()));
     let of_both = figures.iter().flatten().map(|one| one.address.clone());
-    let mut drawn: Vec<(FigureAddress, Vec<u64>)> = Vec::new();
-    for address in of_both {
-        let bytes = address.payload_bytes;
-        match drawn.iter_mut().find(|(known, _)| known.is_same_but_for_payload(&address)) {
-            Some((_, payloads)) if !payloads.contains(&bytes) => payloads.push(bytes),
-            Some(_) => {}
-            None => drawn.push((address, vec![bytes])),
-        }
-    }
-    let jobs = drawn.iter_mut().map(|(address, payloads)| -> PictureJob<'_> {
+    let drawn = alike(of_both, FigureAddress::is_same_but_for_payload);
+    let jobs = drawn.iter().map(|group| -> PictureJob<'_> {
+        let address = &group[0];
+        let mut payloads: Vec<u64> = group.iter().map(|address| address.payload_bytes).collect();
         payloads.sort_unstable();
+        payloads.dedup();
         let line = |(name, side): (&str, usize)| {
             let value = |&payload_bytes: &u64| {
                 let wanted = FigureAddress { payload_bytes, ..address.clone() };
@@ -175,7 +171,7 @@ fn draw(folder: &Path, sides: [&JudgedResults; 2], selection: &Selection, option
         let lines = [("reference", 0), ("result", 1)].map(line);
         Box::new(move || {
             let subject = FigurePlot { address, title: "Comparison of", suffix: "comparison" };
-            subject.over_payloads(payloads, &lines, &options)
+            subject.over_payloads(&payloads, &lines, &options)
         })
     });
     draw_all(folder, jobs.collect()).map(|_| ())

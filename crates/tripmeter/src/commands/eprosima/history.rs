@@ -11,6 +11,7 @@ use tripmeter_eprosima::bytes::Bytes;
 use tripmeter_eprosima::requirements::Requirements;
 use tripmeter_eprosima::summary::{Magnitude, Summary};
 use tripmeter_model::exit;
+use tripmeter_model::group::by_key;
 use tripmeter_report::counted;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::eprosima::{self as pictures, Named};
@@ -59,7 +60,7 @@ fn payloads(past: &Past) -> Vec<&Bytes> {
 
 /// Sub-experiments of a database, in order of first appearance.
 fn pasts(database: &Path) -> Result<Vec<Past>, CliError> {
-    let mut pasts: Vec<Past> = Vec::new();
+    let mut found = Vec::new();
     for run in runs(database)? {
         let mut folder = ExperimentFolder::open(&run.path)?;
         if folder.is_running() {
@@ -72,18 +73,14 @@ fn pasts(database: &Path) -> Result<Vec<Past>, CliError> {
                 output::say(&format!("note: left out of the history: '{}' of '{}': {why}", measured.name, run.name));
                 continue;
             }
-            let experiment = (run.name.clone(), measured.summary);
-            match pasts.iter_mut().find(|past| past.name == measured.name) {
-                Some(past) => past.experiments.push(experiment),
-                None => pasts.push(Past { name: measured.name, experiments: vec![experiment] }),
-            }
+            found.push((measured.name, (run.name.clone(), measured.summary)));
         }
     }
-    if pasts.is_empty() {
+    if found.is_empty() {
         let text = format!("nothing to plot: no summary in '{}' has figures", database.display());
         return Err(CliError::new(exit::DATA, text));
     }
-    Ok(pasts)
+    Ok(by_key(found).into_iter().map(|(name, experiments)| Past { name, experiments }).collect())
 }
 
 fn jobs<'a>(past: &'a Past, limits: Option<&'a Requirements>, options: Options) -> Vec<PictureJob<'a>> {
