@@ -5,7 +5,7 @@ use crate::os;
 use crate::private::Private;
 use crate::received::BoundedMessage;
 use crate::scratch;
-use crate::spawn::{ROOT, Worker};
+use crate::spawn::{ROOT, Worker, wait_until};
 use crate::wire::{Follow, ToWorker};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -97,19 +97,15 @@ impl Meeting {
         let opened = Private::with(|private| {
             let place = private.at(&socket(name));
             // One leader at a time: two would remove each other's socket.
-            let begin = Instant::now();
-            let _locked = loop {
-                match private.lock()? {
-                    Some(locked) => break locked,
-                    None if stop.load(Relaxed) => return Err(ErrorKind::Interrupted.into()),
-                    None if begin.elapsed() > LOCK_TIME => {
-                        let seconds = LOCK_TIME.as_secs();
-                        let why = format!("another leader has held its lock for {seconds} s; if it hangs, end it");
-                        return Err(io::Error::new(ErrorKind::TimedOut, why));
-                    }
-                    None => std::thread::sleep(Duration::from_millis(1)),
-                }
+            let look = || match private.lock() {
+                Ok(None) if stop.load(Relaxed) => Some(Err(ErrorKind::Interrupted.into())),
+                tried => tried.transpose(),
             };
+            let _locked = wait_until(LOCK_TIME, Duration::from_millis(1), look).unwrap_or_else(|| {
+                let seconds = LOCK_TIME.as_secs();
+                let why = format!("another leader has held its lock for {seconds} s; if it hangs, end it");
+                Err(io::Error::new(ErrorKind::TimedOut, why))
+            })?;
             if UnixStream::connect(&place).is_ok() {
                 return Ok(None);
             }

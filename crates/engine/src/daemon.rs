@@ -11,7 +11,7 @@ use crate::bounded_log::BoundedLog;
 use crate::os::{self, ProcessIdentity, Signal};
 use crate::private::Private;
 use crate::registry::{Entry, RegistryError};
-use crate::spawn::ROOT;
+use crate::spawn::{ROOT, wait_until};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -139,17 +139,10 @@ impl DaemonLeases {
     /// `patience`, because an ending daemon may end its clients first.
     pub fn ended(&self, entry: &Entry, name: &str, options: &NodeOptions, patience: Duration) -> Option<String> {
         let lease = self.leases.iter().find(|lease| lease.name == name)?;
-        let deadline = Instant::now() + patience;
-        loop {
-            let ended = match &lease.daemon {
-                Some(daemon) => daemon.is_dead().then(|| format!("'{name}' is no longer running")),
-                None => daemon_missing(entry, options),
-            };
-            if ended.is_some() || Instant::now() >= deadline {
-                return ended;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        wait_until(patience, Duration::from_millis(100), || match &lease.daemon {
+            Some(daemon) => daemon.is_dead().then(|| format!("'{name}' is no longer running")),
+            None => daemon_missing(entry, options),
+        })
     }
 
     /// True if Tripmeter started the daemon and a signal, such as SIGSTOP, has paused it.
@@ -221,20 +214,17 @@ impl Lease {
     }
 
     fn wait_for(&self, lock: impl Fn() -> io::Result<bool>, time: Duration) -> io::Result<()> {
-        let begin = Instant::now();
-        while !lock()? {
-            if self.is_stopped() {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-            if begin.elapsed() > time {
-                let (file, seconds) = (self.file().1, time.as_secs());
-                let file = file.display();
-                let text = format!("another experiment has held its lock '{file}' for {seconds} s; wait until it ends");
-                return Err(io::Error::other(text));
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Ok(())
+        let look = || match lock() {
+            Ok(false) if self.is_stopped() => Some(Err(io::ErrorKind::Interrupted.into())),
+            Ok(is_locked) => is_locked.then_some(Ok(())),
+            Err(error) => Some(Err(error)),
+        };
+        wait_until(time, Duration::from_millis(50), look).unwrap_or_else(|| {
+            let (file, seconds) = (self.file().1, time.as_secs());
+            let file = file.display();
+            let text = format!("another experiment has held its lock '{file}' for {seconds} s; wait until it ends");
+            Err(io::Error::other(text))
+        })
     }
 
     fn is_stopped(&self) -> bool {
@@ -380,17 +370,14 @@ impl Lease {
 
     /// Waits until the daemon has ended, `is_enough` returns true, or the time is over. Returns true if it has ended.
     fn wait(&mut self, daemon: &ProcessIdentity, time: Duration, is_enough: impl Fn() -> bool) -> bool {
-        let begin = Instant::now();
-        loop {
+        let look = || {
             let has_ended = match &mut self.child {
                 Some(child) if daemon.is(child.id()) => !matches!(child.try_wait(), Ok(None)),
                 _ => daemon.is_dead(),
             };
-            if has_ended || is_enough() || begin.elapsed() >= time {
-                return has_ended;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            (has_ended || is_enough()).then_some(has_ended)
+        };
+        wait_until(time, Duration::from_millis(20), look).unwrap_or(false)
     }
 
     /// Releases the lease. Its last user stops the daemon and removes the file. Returns a note if the daemon may still

@@ -1,12 +1,13 @@
 //! Samples as Parquet, converted from CSV by a separate program after each sub-experiment.
 
+use crate::spawn::{kill, wait_until};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tripmeter_model::exit;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::samples::SAMPLES;
@@ -73,20 +74,14 @@ fn ended(program: &Path, arguments: &[&OsStr], bytes: u64, stop: &AtomicBool) ->
     command.args(arguments).stdin(Stdio::null()).stdout(told.try_clone()?).stderr(told.try_clone()?);
     let mut child = command.spawn()?;
     let most = LEAST_TIME + TIME_OF_MIB.saturating_mul(u32::try_from(bytes >> 20).unwrap_or(u32::MAX));
-    let begin = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        let (is_late, is_stopped) = (begin.elapsed() > most, stop.load(Relaxed));
-        if is_late || is_stopped {
-            child.kill()?;
-            child.wait()?;
-            let why = if is_stopped { "interrupted".to_owned() } else { format!("no end within {} s", most.as_secs()) };
-            return Err(io::Error::other(format!("{PROGRAM} was killed: {why}")));
-        }
-        std::thread::sleep(LOOK);
+    let is_stopped = || stop.load(Relaxed);
+    let look = || child.try_wait().transpose().map(Some).or_else(|| is_stopped().then_some(None));
+    let Some(Some(status)) = wait_until(most, LOOK, look) else {
+        kill(&mut child);
+        let why = if is_stopped() { "interrupted".to_owned() } else { format!("no end within {} s", most.as_secs()) };
+        return Err(io::Error::other(format!("{PROGRAM} was killed: {why}")));
     };
+    let status = status?;
     told.rewind()?;
     let mut said = Vec::new();
     told.take(MOST_TOLD_BYTES).read_to_end(&mut said)?;

@@ -158,14 +158,23 @@ const MOST_DYING: Duration = Duration::from_secs(10);
 pub(crate) fn kill(child: &mut Child) -> Option<ExitStatus> {
     // It may have just ended; it is reaped either way.
     let _ = child.kill();
+    ended_within(child, MOST_DYING, Duration::from_millis(2))
+}
+
+/// Waits for a child to end; returns its status. `None` if it still runs after `time`.
+pub(crate) fn ended_within(child: &mut Child, time: Duration, pause: Duration) -> Option<ExitStatus> {
+    wait_until(time, pause, || child.try_wait().transpose())?.ok()
+}
+
+/// Looks every `pause` until `look` finds something; `None` after `time`.
+pub(crate) fn wait_until<T>(time: Duration, pause: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let begin = Instant::now();
-    while begin.elapsed() < MOST_DYING {
-        match child.try_wait() {
-            Ok(None) => std::thread::sleep(Duration::from_millis(2)),
-            ended => return ended.ok().flatten(),
+    loop {
+        match look() {
+            None if begin.elapsed() < time => std::thread::sleep(pause),
+            found => return found,
         }
     }
-    None
 }
 
 impl Drop for Worker {

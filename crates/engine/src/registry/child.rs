@@ -6,7 +6,7 @@
 use super::error::RegistryError;
 use crate::last_line::last_words;
 use crate::os;
-use crate::spawn::{ROOT, kill};
+use crate::spawn::{ROOT, ended_within, kill};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -194,14 +194,10 @@ fn converse(mut stream: UnixStream, request: &Request, deadline: Instant) -> Opt
 
 /// Waits for the child to end until `deadline`, then kills it. Returns its status if it ended by itself.
 fn end(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
-    loop {
-        if let Ok(Some(status)) = child.try_wait() {
-            return Some(status);
-        }
-        if Instant::now() >= deadline {
-            kill(child);
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(1));
+    let time = deadline.saturating_duration_since(Instant::now());
+    let status = ended_within(child, time, Duration::from_millis(1));
+    if status.is_none() {
+        kill(child);
     }
+    status
 }

@@ -1,7 +1,7 @@
 //! Connection to a command on another host: its heartbeats, and its end.
 
 use crate::os::wait_readable;
-use crate::spawn::kill;
+use crate::spawn::{ended_within, kill};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::{self, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, ExitStatus};
@@ -77,7 +77,7 @@ impl HostConnection {
         if status.is_none() {
             self.is_over.store(true, Relaxed);
             for signal in [Signal::TERM, Signal::KILL] {
-                status = status.or_else(|| ended_within(child, self.patience.ending));
+                status = status.or_else(|| ended_within(child, self.patience.ending, LOOKING));
                 if status.is_none() {
                     // It may have ended just now.
                     let _ = kill_process_group(pid, signal);
@@ -87,16 +87,6 @@ impl HostConnection {
         }
         self.has_ended.store(true, Relaxed);
         status
-    }
-}
-
-fn ended_within(child: &mut Child, time: Duration) -> Option<ExitStatus> {
-    let begin = Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(None) if begin.elapsed() < time => std::thread::sleep(LOOKING),
-            ended => return ended.ok().flatten(),
-        }
     }
 }
 
