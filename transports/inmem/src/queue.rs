@@ -1,4 +1,4 @@
-//! One direction of a link: buffers travel to the receiver by one queue and back by another.
+//! One direction of a link: buffers travel to all receivers by one queue, and are free when each has returned them.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::stage::{Parcel, Source};
@@ -26,7 +26,7 @@ struct Slot {
     due_ns: AtomicU64,
 }
 
-/// Queue of one writer and one reader with a slot for every buffer, so that it never fills up.
+/// Queue of one writer with a slot for every buffer, so that it never fills up; each reader gets every message.
 struct Queue {
     slots: Box<[Slot]>,
     pushed: Line<AtomicU64>,
@@ -47,7 +47,7 @@ impl Queue {
         self.pushed.0.store(pushed + 1, Ordering::Release);
     }
 
-    /// Only the one reader may call this, and keeps `popped`.
+    /// Each reader keeps its own `popped`.
     #[inline]
     fn pop(&self, popped: &mut u64) -> Option<Parcel> {
         if *popped == self.pushed.0.load(Ordering::Acquire) {
@@ -72,6 +72,8 @@ struct Block([u8; CACHE_LINE]);
 pub(crate) struct Direction {
     blocks: Box<[UnsafeCell<Block>]>,
     stride: usize,
+    /// Deliveries of each buffer that are not returned yet; a free buffer has none.
+    shares: Box<[AtomicU32]>,
     ready: Queue,
     receivers: Box<[Reader]>,
     sender: Line<EventCount>,
@@ -81,15 +83,14 @@ pub(crate) struct Direction {
 }
 
 struct Reader {
-    /// Buffers that it returns.
-    free: Queue,
     /// Shared by all directions that it receives from.
     event_count: Arc<Line<EventCount>>,
     sleeps: AtomicBool,
     has_gone: AtomicBool,
 }
 
-// SAFETY: a buffer is used by the end that holds its number, which passes through the queues with release and acquire.
+// SAFETY: a buffer is used by the end that holds its number. It passes to receivers through the queue, and back by its
+// shares, with release and acquire.
 unsafe impl Sync for Direction {}
 // SAFETY: as above.
 unsafe impl Send for Direction {}
@@ -112,20 +113,17 @@ impl Direction {
         Ok(Self {
             blocks: blocks.into_boxed_slice(),
             stride,
+            shares: (0..=depth).map(|_| AtomicU32::new(0)).collect(),
             ready: Queue::new(depth + 1),
-            receivers: event_counts.iter().map(|event_count| Reader::new(depth, event_count)).collect(),
+            receivers: event_counts.iter().map(Reader::new).collect(),
             sender: Line::default(),
             sender_sleeps: AtomicBool::new(false),
             sender_has_gone: AtomicBool::new(false),
         })
     }
 
-    fn buffers(&self) -> u32 {
-        (self.blocks.len() / self.stride) as u32
-    }
-
     fn data(&self, buffer: u32) -> *mut u8 {
-        debug_assert!(buffer < self.buffers());
+        debug_assert!((buffer as usize) < self.shares.len());
         // A pointer that is valid for the whole buffer, not only for its first block.
         UnsafeCell::raw_get(self.blocks.as_ptr().wrapping_add(buffer as usize * self.stride)).cast()
     }
@@ -142,9 +140,9 @@ impl Direction {
 }
 
 impl Reader {
-    fn new(depth: usize, event_count: &Arc<Line<EventCount>>) -> Self {
+    fn new(event_count: &Arc<Line<EventCount>>) -> Self {
         let [sleeps, has_gone] = [false; 2].map(AtomicBool::new);
-        Self { free: Queue::new(depth + 1), event_count: event_count.clone(), sleeps, has_gone }
+        Self { event_count: event_count.clone(), sleeps, has_gone }
     }
 }
 
@@ -152,21 +150,13 @@ pub(crate) struct Sender {
     direction: Arc<Direction>,
     /// Buffer of the next loan; `None` while a loan is open.
     spare: Option<u32>,
-    /// First buffer that was never used.
-    fresh: u32,
-    /// Buffers popped from each receiver's free queue.
-    popped: Box<[u64]>,
-    /// Receivers that have returned each buffer.
-    returned: Box<[usize]>,
     /// True if messages carry their send time.
     stamps: bool,
 }
 
 impl Sender {
     pub(crate) fn new(direction: Arc<Direction>, stamps: bool) -> Self {
-        let popped = vec![0; direction.receivers.len()].into();
-        let returned = vec![0; direction.buffers() as usize].into();
-        Self { direction, spare: Some(0), fresh: 1, popped, returned, stamps }
+        Self { direction, spare: Some(0), stamps }
     }
 
     pub(crate) fn loan(&mut self) -> Result<(u32, *mut u8)> {
@@ -184,11 +174,12 @@ impl Sender {
             self.spare = Some(buffer);
             return Err(Error::closed("the receiver of this link has gone"));
         }
-        let next = self.find_free().or_else(|| self.wait_for_free(timeout_ns));
+        let next = self.find_free(buffer).or_else(|| self.wait_for_free(buffer, timeout_ns));
         self.spare = Some(next.unwrap_or(buffer));
         if next.is_none() {
             return Ok(false);
         }
+        self.direction.shares[buffer as usize].store(self.direction.receivers.len() as u32, Ordering::Relaxed);
         let due_ns = if self.stamps { now_ns() } else { 0 };
         self.direction.ready.push(Parcel { buffer, length, due_ns });
         for receiver in self.direction.receivers.iter().filter(|receiver| receiver.sleeps.load(Ordering::Relaxed)) {
@@ -197,55 +188,44 @@ impl Sender {
         Ok(true)
     }
 
-    fn find_free(&mut self) -> Option<u32> {
-        if self.fresh < self.direction.buffers() {
-            self.fresh += 1;
-            return Some(self.fresh - 1);
-        }
-        let receivers = &self.direction.receivers;
-        for (receiver, popped) in receivers.iter().zip(&mut self.popped) {
-            while let Some(Parcel { buffer, .. }) = receiver.free.pop(popped) {
-                let returned = &mut self.returned[buffer as usize];
-                *returned += 1;
-                if *returned == receivers.len() {
-                    *returned = 0;
-                    return Some(buffer);
-                }
-            }
-        }
-        None
+    /// First free buffer after `buffer`, in a ring: the oldest one, if all are returned in order.
+    fn find_free(&self, buffer: u32) -> Option<u32> {
+        let shares = &self.direction.shares;
+        let mut others = (buffer + 1..shares.len() as u32).chain(0..buffer);
+        others.find(|other| shares[*other as usize].load(Ordering::Acquire) == 0)
     }
 
     #[cold]
-    fn wait_for_free(&mut self, timeout_ns: u64) -> Option<u32> {
+    fn wait_for_free(&self, buffer: u32, timeout_ns: u64) -> Option<u32> {
         let (start, timeout) = (Instant::now(), Duration::from_nanos(timeout_ns));
         let sleeps = self.direction.sender_sleeps.load(Ordering::Relaxed);
         loop {
             let left = timeout.checked_sub(start.elapsed()).filter(|left| !left.is_zero())?;
-            let (found, interrupted) = if sleeps { self.sleep_for_free(left) } else { (self.spin_for_free(), false) };
+            let (found, interrupted) =
+                if sleeps { self.sleep_for_free(buffer, left) } else { (self.spin_for_free(buffer), false) };
             if found.is_some() || interrupted {
                 return found;
             }
         }
     }
 
-    fn spin_for_free(&mut self) -> Option<u32> {
+    fn spin_for_free(&self, buffer: u32) -> Option<u32> {
         (0..SPINS).find_map(|_| {
             std::hint::spin_loop();
-            self.find_free()
+            self.find_free(buffer)
         })
     }
 
-    fn sleep_for_free(&mut self, left: Duration) -> (Option<u32>, bool) {
+    fn sleep_for_free(&self, buffer: u32, left: Duration) -> (Option<u32>, bool) {
         self.direction.sender.0.prepare_wait();
-        let mut found = self.find_free();
+        let mut found = self.find_free(buffer);
         let mut interrupted = false;
         if found.is_none() {
             let left_ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
             interrupted = self.direction.sender.0.wait(left_ns) == Waited::Not;
         }
         self.direction.sender.0.cancel();
-        found = found.or_else(|| self.find_free());
+        found = found.or_else(|| self.find_free(buffer));
         (found, interrupted)
     }
 }
@@ -263,14 +243,11 @@ pub(crate) struct Receiver {
     /// Index among the receivers of the direction.
     index: usize,
     popped: u64,
-    /// Deliveries of each buffer that are not released yet.
-    shares: Box<[u32]>,
 }
 
 impl Receiver {
     pub(crate) fn new(direction: Arc<Direction>, index: usize) -> Self {
-        let shares = vec![0; direction.buffers() as usize].into_boxed_slice();
-        Self { direction, index, popped: 0, shares }
+        Self { direction, index, popped: 0 }
     }
 
     fn reader(&self) -> &Reader {
@@ -293,9 +270,7 @@ impl Receiver {
 impl Source for Receiver {
     #[inline]
     fn pull(&mut self) -> Option<Parcel> {
-        let parcel = self.direction.ready.pop(&mut self.popped)?;
-        self.shares[parcel.buffer as usize] = 1;
-        Some(parcel)
+        self.direction.ready.pop(&mut self.popped)
     }
 
     fn has_ended(&self) -> bool {
@@ -303,17 +278,13 @@ impl Source for Receiver {
     }
 
     fn share(&mut self, buffer: u32, times: u32) {
-        self.shares[buffer as usize] = times;
+        self.direction.shares[buffer as usize].fetch_add(times - 1, Ordering::Relaxed);
     }
 
     fn give_back(&mut self, buffer: u32) {
-        let shares = &mut self.shares[buffer as usize];
-        *shares -= 1;
-        if *shares == 0 {
-            self.reader().free.push(Parcel { buffer, length: 0, due_ns: 0 });
-            if self.direction.sender_sleeps.load(Ordering::Relaxed) {
-                self.direction.sender.0.notify();
-            }
+        let shares = self.direction.shares[buffer as usize].fetch_sub(1, Ordering::Release);
+        if shares == 1 && self.direction.sender_sleeps.load(Ordering::Relaxed) {
+            self.direction.sender.0.notify();
         }
     }
 
