@@ -38,4 +38,4 @@ pub use export::{Export, table};
 pub use loader::{LoadError, Plugin, PluginLink, PluginNode};
 pub use options::{AGREED_FOLDER, LinkOptions, NodeOptions, Role};
 pub use raw::{tm_loan as Loan, tm_message as Message};
-pub use sdk::{DaemonCommand, Limits, Link, Node, System};
+pub use sdk::{DaemonCommand, EitherLink, Limits, Link, Node, System};

@@ -111,38 +111,57 @@ pub trait Link: Send {
     fn release(&mut self, message: Message);
 }
 
-/// Link whose type is chosen when it is opened.
+/// Methods of [`Link`] that call the same method of another link.
+macro_rules! forward {
+    ($($this:pat => $link:expr),+) => {
+        fn address(&mut self) -> Result<Vec<u8>> {
+            match self { $($this => $link.address()),+ }
+        }
+
+        fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
+            match self { $($this => $link.connect(peers, timeout_ns)),+ }
+        }
+
+        #[inline]
+        fn loan(&mut self, length: usize, in_reply_to: Option<&Message>) -> Result<Loan> {
+            match self { $($this => $link.loan(length, in_reply_to)),+ }
+        }
+
+        #[inline]
+        fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
+            match self { $($this => $link.publish(loan, timeout_ns)),+ }
+        }
+
+        #[inline]
+        fn discard(&mut self, loan: Loan) {
+            match self { $($this => $link.discard(loan)),+ }
+        }
+
+        #[inline]
+        fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+            match self { $($this => $link.take(timeout_ns)),+ }
+        }
+
+        #[inline]
+        fn release(&mut self, message: Message) {
+            match self { $($this => $link.release(message)),+ }
+        }
+    };
+}
+
+/// Link whose type is chosen when it is opened, from any number.
 impl<L: Link + ?Sized> Link for Box<L> {
-    fn address(&mut self) -> Result<Vec<u8>> {
-        (**self).address()
-    }
+    forward!(link => (**link));
+}
 
-    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        (**self).connect(peers, timeout_ns)
-    }
+/// Link whose type is chosen when it is opened, from two. Unlike a `Box<dyn Link>` its calls can be inlined.
+pub enum EitherLink<A, B> {
+    /// The first type.
+    A(A),
+    /// The second type.
+    B(B),
+}
 
-    #[inline]
-    fn loan(&mut self, length: usize, in_reply_to: Option<&Message>) -> Result<Loan> {
-        (**self).loan(length, in_reply_to)
-    }
-
-    #[inline]
-    fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
-        (**self).publish(loan, timeout_ns)
-    }
-
-    #[inline]
-    fn discard(&mut self, loan: Loan) {
-        (**self).discard(loan);
-    }
-
-    #[inline]
-    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
-        (**self).take(timeout_ns)
-    }
-
-    #[inline]
-    fn release(&mut self, message: Message) {
-        (**self).release(message);
-    }
+impl<A: Link, B: Link> Link for EitherLink<A, B> {
+    forward!(Self::A(link) => link, Self::B(link) => link);
 }

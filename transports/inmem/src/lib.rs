@@ -19,8 +19,8 @@ use faults::FaultsAt;
 use queue::{EventCount, Line};
 use std::sync::Arc;
 use tripmeter_abi::{
-    Description, Error, Limits, Link, LinkOptions, Loan, Message, Names, Node, NodeOptions, Path, Pattern, Result,
-    Role, Setting, Status, System, Variant, Wait,
+    Description, EitherLink, Error, Limits, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Role,
+    Setting, Status, System, Variant, Wait,
 };
 
 /// Messages in flight per direction.
@@ -113,66 +113,19 @@ impl Node for InmemNode {
 
     fn link(&mut self, options: &LinkOptions) -> Result<InmemLink> {
         if self.options.pattern == Pattern::Log {
-            return Ok(InmemLink::Log(Box::new(LogLink::open(&self.options, self.faults.directions.clone())?)));
+            return Ok(EitherLink::B(Box::new(LogLink::open(&self.options, self.faults.directions.clone())?)));
         }
         if self.event_counts.is_empty() || !self.options.has_publishers() {
             self.event_counts = link::event_counts(&self.options);
         }
         let (callback, depth, faults) = (options.callback, self.depth, self.faults.clone());
         let queue = QueueLink::open(&self.options, options.index, callback, depth, faults, &self.event_counts)?;
-        Ok(InmemLink::Queue(Box::new(queue)))
+        Ok(EitherLink::A(Box::new(queue)))
     }
 }
 
-pub enum InmemLink {
-    Queue(Box<QueueLink>),
-    Log(Box<LogLink>),
-}
-
-/// Forwards a call to either link.
-macro_rules! either {
-    ($self:expr, $link:ident => $call:expr) => {
-        match $self {
-            InmemLink::Queue($link) => $call,
-            InmemLink::Log($link) => $call,
-        }
-    };
-}
-
-impl Link for InmemLink {
-    fn address(&mut self) -> Result<Vec<u8>> {
-        either!(self, link => link.address())
-    }
-
-    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        either!(self, link => link.connect(peers, timeout_ns))
-    }
-
-    #[inline]
-    fn loan(&mut self, length: usize, in_reply_to: Option<&Message>) -> Result<Loan> {
-        either!(self, link => link.loan(length, in_reply_to))
-    }
-
-    #[inline]
-    fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
-        either!(self, link => link.publish(loan, timeout_ns))
-    }
-
-    #[inline]
-    fn discard(&mut self, loan: Loan) {
-        either!(self, link => link.discard(loan));
-    }
-
-    #[inline]
-    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
-        either!(self, link => link.take(timeout_ns))
-    }
-
-    #[inline]
-    fn release(&mut self, message: Message) {
-        either!(self, link => link.release(message));
-    }
-}
+/// Link of variant `queue`, or `log`.
+pub type InmemLink = EitherLink<Box<QueueLink>, Box<LogLink>>;
 
 #[cfg(test)]
 mod tests;

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port, SocketAddress};
 use tripmeter_abi::packets::{self, MOST_PAYLOAD_BYTES, PacketLink, StreamLink};
 use tripmeter_abi::{
-    Description, Error, Limits, Link, LinkOptions, Loan, Message, Names, Node, NodeOptions, Path, Pattern, Result,
-    Role, Setting, Status, System, Variant, Wait, kernel_version,
+    Description, EitherLink, Error, Limits, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Role,
+    Setting, Status, System, Variant, Wait, kernel_version,
 };
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -126,61 +126,14 @@ impl Node for UdsNode {
         let endpoint = Unix::new(&self.options, link.index)?;
         let most = self.options.max_payload_bytes;
         Ok(match self.packet {
-            Some(packet) if !endpoint.is_stream() => UdsLink::Packets(PacketLink::new(endpoint, packet, most)?),
-            packet => UdsLink::Stream(StreamLink::new(endpoint, packet, most)?),
+            Some(packet) if !endpoint.is_stream() => EitherLink::A(PacketLink::new(endpoint, packet, most)?),
+            packet => EitherLink::B(StreamLink::new(endpoint, packet, most)?),
         })
     }
 }
 
-#[allow(missing_docs)]
-pub enum UdsLink {
-    Packets(PacketLink<Unix>),
-    Stream(StreamLink<Unix>),
-}
-
-macro_rules! either {
-    ($link:expr, $inner:ident => $call:expr) => {
-        match $link {
-            UdsLink::Packets($inner) => $call,
-            UdsLink::Stream($inner) => $call,
-        }
-    };
-}
-
-impl Link for UdsLink {
-    fn address(&mut self) -> Result<Vec<u8>> {
-        either!(self, link => link.address())
-    }
-
-    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        either!(self, link => link.connect(peers, timeout_ns))
-    }
-
-    #[inline]
-    fn loan(&mut self, length: usize, in_reply_to: Option<&Message>) -> Result<Loan> {
-        either!(self, link => link.loan(length, in_reply_to))
-    }
-
-    #[inline]
-    fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
-        either!(self, link => link.publish(loan, timeout_ns))
-    }
-
-    #[inline]
-    fn discard(&mut self, loan: Loan) {
-        either!(self, link => link.discard(loan));
-    }
-
-    #[inline]
-    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
-        either!(self, link => link.take(timeout_ns))
-    }
-
-    #[inline]
-    fn release(&mut self, message: Message) {
-        either!(self, link => link.release(message));
-    }
-}
+/// Link of one message per packet, or of a stream.
+pub type UdsLink = EitherLink<PacketLink<Unix>, StreamLink<Unix>>;
 
 /// Unix socket; of connected kinds, the leader's is a listener until the follower connects.
 pub struct Unix {

@@ -1,4 +1,5 @@
 use super::*;
+use tripmeter_abi::Link;
 use tripmeter_abi::testing::{self, Case};
 
 const SETTINGS: &[&[(&str, &str)]] = &[&[], &[("packet", "4096")], &[("packet", "256")], &[("buffer", "1000000")]];
