@@ -1,6 +1,7 @@
 //! Values with their intervals, comparison of two values, and their text.
 
 use crate::document::Digits;
+use crate::plots::chart::{Line, Look};
 use tripmeter_analysis::{Rounds, derived};
 use tripmeter_model::figure::{Figure, Unit};
 use tripmeter_model::metric::Interval;
@@ -121,6 +122,13 @@ pub fn unit(figure: Figure) -> (f64, &'static str) {
         Unit::Share => (100.0, "%"),
         unit => (1.0, unit.as_str()),
     }
+}
+
+/// Line through values at each x, with their intervals.
+pub fn line(name: String, look: Look, values: &[(f64, Value)]) -> Line {
+    let interval = |(x, value): &(f64, Value)| value.interval.map(|interval| (*x, interval.low, interval.high));
+    let points = values.iter().map(|(x, value)| (*x, value.value)).collect();
+    Line { name, points, intervals: values.iter().filter_map(interval).collect(), look }
 }
 
 /// Text with a capital first letter.

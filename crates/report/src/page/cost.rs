@@ -3,7 +3,7 @@
 use crate::curves::{Curve, Panel};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, Look, Stroke, X, Y};
-use crate::values::{Seen, Value, listed};
+use crate::values::{Seen, Value, line, listed};
 use tripmeter_analysis::derived::cpu_per_message;
 use tripmeter_model::Wait;
 use tripmeter_stats::ErrorBounds;
@@ -36,13 +36,11 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     if points.len() < 2 {
         return None;
     }
-    let line = |(curve, cost, value): &(&Curve<'_>, Value, Value)| {
+    let point = |(curve, cost, value): &(&Curve<'_>, Value, Value)| {
         let (look, name) = curve.drawn(&[payload]);
-        let interval = value.interval.map(|interval| (cost.value, interval.low, interval.high));
-        let look = Look { stroke: Stroke::None, ..look };
-        Line { name, points: vec![(cost.value, value.value)], intervals: interval.into_iter().collect(), look }
+        line(name, Look { stroke: Stroke::None, ..look }, &[(cost.value, *value)])
     };
-    let lines: Vec<Line> = points.iter().map(line).collect();
+    let lines: Vec<Line> = points.iter().map(point).collect();
     let is_polling = points.iter().any(|(curve, ..)| curve.merged().planned.wait == Wait::Poll);
     let note = "A side that polls uses CPU time while it waits.".to_owned();
     Some(Chart {

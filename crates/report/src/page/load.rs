@@ -3,8 +3,8 @@
 use crate::curves::{Curve, Panel, look};
 use crate::merged::MISSED;
 use crate::number::count;
-use crate::plots::chart::{Chart, Line, Look, Marker, Stroke, VERMILLION, X, Y};
-use crate::values::{Value, listed, unit};
+use crate::plots::chart::{Chart, Line, Look, Stroke, X, Y};
+use crate::values::{Value, line, listed, unit};
 use std::collections::BTreeMap;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
@@ -48,10 +48,7 @@ fn chart(panel: &Panel<'_>, subs: &[Rates<'_>], payload: u64) -> Option<Chart> {
         .collect();
     let of_rates = subs.iter().flatten().filter_map(|(hz, curve)| note(*hz, curve, payload));
     let notes = of_rates.chain(panel.notes(&[])).collect();
-    if !missed.is_empty() {
-        let look = Look { color: Some(VERMILLION), marker: Marker::Ring, stroke: Stroke::None, strong: false };
-        lines.push(Line { name: "the rate was missed".to_owned(), points: missed, look, ..Line::default() });
-    }
+    lines.extend(Line::missed_rates(missed));
     Some(Chart {
         name: format!("{}_by_rate_{}", panel.name(), panel.key(payload)),
         title: format!("What happens under load {}?", panel.at(payload)),
@@ -73,19 +70,13 @@ fn label(curve: &Curve<'_>) -> String {
 
 fn lines(panel: &Panel<'_>, rates: &Rates<'_>, look: Look, payload: u64) -> Vec<Line> {
     let mark = if rates[0].1.unfit(&[]).is_some() { MISSED } else { "" };
-    let line = |(statistic, stroke): (Statistic, Stroke)| {
+    let of = |(statistic, stroke): (Statistic, Stroke)| {
         let value = |(hz, curve): &(f64, &Curve<'_>)| Some((*hz, panel.scaled(curve.value(payload, statistic)?)));
         let values: Vec<(f64, Value)> = rates.iter().filter_map(value).collect();
-        let interval = |(hz, value): &(f64, Value)| value.interval.map(|interval| (*hz, interval.low, interval.high));
-        let look = Look { stroke, ..look };
-        (!values.is_empty()).then(|| Line {
-            name: format!("{}{mark} {statistic}", label(rates[0].1)),
-            points: values.iter().map(|(hz, value)| (*hz, value.value)).collect(),
-            intervals: values.iter().filter_map(interval).collect(),
-            look,
-        })
+        let name = format!("{}{mark} {statistic}", label(rates[0].1));
+        (!values.is_empty()).then(|| line(name, Look { stroke, ..look }, &values))
     };
-    SHOWN.into_iter().filter_map(line).collect()
+    SHOWN.into_iter().filter_map(of).collect()
 }
 
 /// Note with the achieved rate, if the offered one was missed.

@@ -1,9 +1,9 @@
 //! Ratio of the quantiles of two sides, which shows where they differ.
 
-use super::tail::quantiles;
+use super::tail::{PERCENTILES, quantiles};
 use crate::curves::{Curve, Panel};
 use crate::plots::chart::{AxisValue, BLACK, Chart, Line, Mark, X, Y};
-use crate::values::{Seen, Value, compare, listed};
+use crate::values::{Seen, Value, compare, line, listed};
 use tripmeter_model::figure::Statistic;
 use tripmeter_stats::change::ChangeVerdict;
 
@@ -47,26 +47,13 @@ fn ratio(pair: CurvePair<'_>, payload: u64, statistic: Statistic) -> Option<Valu
 }
 
 fn chart(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> Option<Chart> {
-    const STATISTICS: [(Statistic, f64); 5] = [
-        (Statistic::P50, 2.0),
-        (Statistic::P90, 10.0),
-        (Statistic::P99, 100.0),
-        (Statistic::P999, 1000.0),
-        (Statistic::P9999, 10_000.0),
-    ];
-    let line = |pair: &CurvePair<'_>| {
+    let of_pair = |pair: &CurvePair<'_>| {
         let known = quantiles(panel, pair.0, payload);
-        let shown = STATISTICS.iter().filter(|(_, x)| known.iter().any(|one| one.0 == *x));
+        let shown = PERCENTILES.iter().filter(|(_, x)| known.iter().any(|one| one.0 == *x));
         let values: Vec<(f64, Value)> = shown.filter_map(|(of, x)| Some((*x, ratio(*pair, payload, *of)?))).collect();
-        let interval = |(x, value): &(f64, Value)| value.interval.map(|interval| (*x, interval.low, interval.high));
-        (!values.is_empty()).then(|| Line {
-            name: pair.1.drawn(&[payload]).1,
-            points: values.iter().map(|(x, value)| (*x, value.value)).collect(),
-            intervals: values.iter().filter_map(interval).collect(),
-            look: pair.0.look,
-        })
+        (!values.is_empty()).then(|| line(pair.1.drawn(&[payload]).1, pair.0.look, &values))
     };
-    let lines: Vec<Line> = pairs.iter().filter_map(line).take(crate::curves::MOST_LINES).collect();
+    let lines: Vec<Line> = pairs.iter().filter_map(of_pair).take(crate::curves::MOST_LINES).collect();
     let reference = match pairs.first()? {
         (reference, result) if reference.folder == result.folder => reference.label.clone(),
         (reference, _) => reference.side.name.to_owned(),

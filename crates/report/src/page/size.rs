@@ -5,7 +5,7 @@ use super::copy;
 use crate::curves::{Curve, Panel};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, Stack, X, Y};
-use crate::values::{Seen, Value, compare};
+use crate::values::{Seen, Value, compare, line};
 use tripmeter_model::figure::Better;
 use tripmeter_model::payload::display_size;
 
@@ -18,19 +18,13 @@ pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
 }
 
 fn lines(panel: &Panel<'_>, ends: [u64; 2]) -> Option<Chart> {
-    let line = |curve: &&Curve<'_>| {
+    let of_curve = |curve: &&Curve<'_>| {
         let (look, name) = curve.drawn(&panel.payloads);
-        let values = panel
-            .payloads
-            .iter()
-            .filter_map(|payload| Some((*payload as f64, panel.scaled(curve.value(*payload, panel.statistic())?))));
-        let values: Vec<(f64, Value)> = values.collect();
-        let points = values.iter().map(|(x, value)| (*x, value.value)).collect();
-        let interval = |(x, value): &(f64, Value)| value.interval.map(|interval| (*x, interval.low, interval.high));
-        Line { name, points, intervals: values.iter().filter_map(interval).collect(), look }
+        let value = |payload: &u64| Some((*payload as f64, panel.scaled(curve.value(*payload, panel.statistic())?)));
+        line(name, look, &panel.payloads.iter().filter_map(value).collect::<Vec<_>>())
     };
     let is_rate = panel.figure.better() == Better::Higher;
-    let mut lines: Vec<Line> = panel.drawn().iter().map(line).collect();
+    let mut lines: Vec<Line> = panel.drawn().iter().map(of_curve).collect();
     let copies = copy::lines(panel, &lines);
     let notes = panel.notes(&panel.payloads).into_iter().chain(copy::notes(panel, &copies)).collect();
     let subtitle = panel.subtitle(&[], &lines);

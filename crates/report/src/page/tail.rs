@@ -3,14 +3,14 @@
 use crate::curves::{Curve, Panel};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, X, Y};
-use crate::values::{Value, listed};
+use crate::values::{Value, line, listed};
 use tripmeter_model::figure::Statistic;
 
 /// Maximum number of charts.
 const MOST_CHARTS: usize = 4;
 
 /// Percentiles below the maximum, with 1 / (1 - p).
-const PERCENTILES: [(Statistic, f64); 5] = [
+pub const PERCENTILES: [(Statistic, f64); 5] = [
     (Statistic::P50, 2.0),
     (Statistic::P90, 10.0),
     (Statistic::P99, 100.0),
@@ -27,15 +27,12 @@ pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
 }
 
 fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
-    let line = |curve: &&Curve<'_>| {
+    let of_curve = |curve: &&Curve<'_>| {
         let values = quantiles(panel, curve, payload);
         let (look, name) = curve.drawn(&[payload]);
-        let points = values.iter().map(|(x, value)| (*x, value.value)).collect();
-        let interval = |(x, value): &(f64, Value)| value.interval.map(|interval| (*x, interval.low, interval.high));
-        let intervals = values.iter().filter_map(interval).collect();
-        (!values.is_empty()).then_some(Line { name, points, intervals, look })
+        (!values.is_empty()).then(|| line(name, look, &values))
     };
-    let lines: Vec<Line> = panel.drawn().iter().filter_map(line).collect();
+    let lines: Vec<Line> = panel.drawn().iter().filter_map(of_curve).collect();
     (!lines.is_empty()).then(|| Chart {
         name: format!("{}_percentiles_{}", panel.name(), panel.key(payload)),
         title: format!("How long is the tail {}?", panel.at(payload)),

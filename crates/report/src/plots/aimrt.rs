@@ -7,7 +7,7 @@
 //! # Source
 //! AimRT, performance test.
 
-use super::chart::{Chart, Line, Look, Marker, Stack, Stroke, VERMILLION, X, Y};
+use super::chart::{Chart, Line, Look, Stack, Stroke, X, Y};
 use super::{samples_per_figure, subtitle};
 use crate::document::{Block, Document};
 use crate::measured::MeasuredSide;
@@ -344,10 +344,7 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
         }
     }
     let mut lines: Vec<Line> = lines.into_iter().map(|(_, line)| line).collect();
-    if !missed.is_empty() {
-        let look = Look { color: Some(VERMILLION), marker: Marker::Ring, stroke: Stroke::None, strong: false };
-        lines.push(Line { name: "the rate was missed".to_owned(), points: missed, look, ..Line::default() });
-    }
+    lines.extend(Line::missed_rates(missed));
     lines
 }
 

@@ -96,6 +96,15 @@ pub struct Line {
     pub look: Look,
 }
 
+impl Line {
+    /// Rings around points, if any, at which the rate was missed.
+    pub fn missed_rates(points: Vec<(f64, f64)>) -> Option<Self> {
+        let look = Look { color: Some(VERMILLION), marker: Marker::Ring, stroke: Stroke::None, strong: false };
+        let name = "the rate was missed".to_owned();
+        (!points.is_empty()).then(|| Self { name, points, look, ..Self::default() })
+    }
+}
+
 /// Look of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Look {
