@@ -11,13 +11,11 @@ mod queue;
 mod scripted;
 mod stage;
 
-pub use link::QueueLink;
+pub use link::{InmemNode, QueueLink};
 pub use log::LogLink;
 pub use scripted::{FakeClock, Script, ScriptedLink, scripted};
 
 use faults::FaultsAt;
-use queue::{EventCount, Line};
-use std::sync::Arc;
 use tripmeter_abi::{
     Description, EitherLink, Error, Limits, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Role,
     Setting, Status, System, Variant, Wait,
@@ -100,14 +98,6 @@ fn check(options: &NodeOptions) -> Result<(usize, FaultsAt)> {
     Ok((options.number("depth", DEPTH)? as usize, faults))
 }
 
-pub struct InmemNode {
-    options: NodeOptions,
-    depth: usize,
-    faults: FaultsAt,
-    /// Event counts of followers whose links receive from several of the leader's.
-    event_counts: Vec<Arc<Line<EventCount>>>,
-}
-
 impl Node for InmemNode {
     type Link = InmemLink;
 
@@ -118,9 +108,7 @@ impl Node for InmemNode {
         if self.event_counts.is_empty() || !self.options.has_publishers() {
             self.event_counts = link::event_counts(&self.options);
         }
-        let (callback, depth, faults) = (options.callback, self.depth, self.faults.clone());
-        let queue = QueueLink::open(&self.options, options.index, callback, depth, faults, &self.event_counts)?;
-        Ok(EitherLink::A(Box::new(queue)))
+        Ok(EitherLink::A(Box::new(QueueLink::open(self, options)?)))
     }
 }
 

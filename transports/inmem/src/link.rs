@@ -9,12 +9,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Result, Role, Status, Wait};
+use tripmeter_abi::{Callback, Error, Link, LinkOptions, Loan, Message, NodeOptions, Result, Role, Status, Wait};
 
 /// Interval at which the leader checks for the follower.
 const CONNECT_STEP: Duration = Duration::from_micros(100);
 /// Interval at which a delivery thread checks whether to stop.
 const DELIVERY_STEP_NS: u64 = 50_000_000;
+
+pub struct InmemNode {
+    pub(crate) options: NodeOptions,
+    /// Messages in flight per direction.
+    pub(crate) depth: usize,
+    pub(crate) faults: FaultsAt,
+    /// Event counts of followers whose links receive from several of the leader's.
+    pub(crate) event_counts: Vec<Arc<Line<EventCount>>>,
+}
 
 pub(crate) struct Shared {
     /// From the leader to all followers.
@@ -35,22 +44,14 @@ pub(crate) fn event_counts(options: &NodeOptions) -> Vec<Arc<Line<EventCount>>> 
 }
 
 impl Shared {
-    fn new(
-        options: &NodeOptions,
-        index: u32,
-        depth: usize,
-        faults: FaultsAt,
-        event_counts: &[Arc<Line<EventCount>>],
-    ) -> Result<Self> {
-        let payload_bytes = usize::try_from(options.max_payload_bytes).unwrap_or(usize::MAX);
-        let (followers, publisher) = (event_counts.len(), if options.has_publishers() { index as usize } else { 0 });
-        let leaders_bed = [Arc::default()];
-        let direction =
-            |event_counts: &[_]| Ok::<_, Error>(Arc::new(Direction::new(depth, payload_bytes, event_counts)?));
+    fn new(node: &InmemNode, publisher: usize) -> Result<Self> {
+        let payload_bytes = usize::try_from(node.options.max_payload_bytes).unwrap_or(usize::MAX);
+        let (followers, leader) = (node.event_counts.len(), [Arc::default()]);
+        let direction = |receivers: &[_]| Direction::new(node.depth, payload_bytes, receivers).map(Arc::new);
         Ok(Self {
-            out: direction(event_counts)?,
-            back: (0..followers).map(|_| direction(&leaders_bed)).collect::<Result<_>>()?,
-            faults,
+            out: direction(&node.event_counts)?,
+            back: (0..followers).map(|_| direction(&leader)).collect::<Result<_>>()?,
+            faults: node.faults.clone(),
             publisher,
             payload_bytes,
             is_taken: (0..followers).map(|_| AtomicBool::new(false)).collect(),
@@ -98,18 +99,12 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(
-        options: &NodeOptions,
-        index: u32,
-        depth: usize,
-        faults: FaultsAt,
-        event_counts: &[Arc<Line<EventCount>>],
-    ) -> Result<Self> {
+    fn new(node: &InmemNode, index: u32, publisher: usize) -> Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let address = format!("{}-{index}-{}-{count}", options.run_id, std::process::id()).into_bytes();
-        let shared = Arc::new(Shared::new(options, index, depth, faults, event_counts)?);
-        shared.announce_leader(options.wait);
+        let address = format!("{}-{index}-{}-{count}", node.options.run_id, std::process::id()).into_bytes();
+        let shared = Arc::new(Shared::new(node, publisher)?);
+        shared.announce_leader(node.options.wait);
         leaders().insert(address.clone(), shared.clone());
         Ok(Self { address, shared })
     }
@@ -261,40 +256,26 @@ pub struct QueueLink {
 }
 
 impl QueueLink {
-    pub(crate) fn open(
-        options: &NodeOptions,
-        index: u32,
-        callback: Option<Callback>,
-        depth: usize,
-        faults: FaultsAt,
-        event_counts: &[Arc<Line<EventCount>>],
-    ) -> Result<Self> {
-        let sent_by = faults.clone();
-        let entry = match options.role {
-            Role::Leader => Some(Entry::new(options, index, depth, faults, event_counts)?),
-            Role::Follower => None,
-        };
+    pub(crate) fn open(node: &InmemNode, &LinkOptions { index, callback }: &LinkOptions) -> Result<Self> {
+        let options = &node.options;
         let (role, follower, wait) = (options.role, options.follower_index as usize, options.wait);
         if wait == Wait::Callback && callback.is_none() {
             return Err(Error::new(Status::Invalid, "wait 'callback' needs a function to call"));
         }
-        let (delivery, sender, intake, payload_bytes, sent) = (None, None, None, 0, 0);
         let publisher = if role == Role::Leader && options.has_publishers() { index as usize } else { 0 };
-        let faults = sent_by.faults_for(direction_of(role), follower.max(publisher));
-        let publishers = options.publisher_count.max(1) as usize;
         Ok(Self {
-            entry,
+            entry: (role == Role::Leader).then(|| Entry::new(node, index, publisher)).transpose()?,
             role,
             follower,
-            publishers,
+            publishers: options.publisher_count.max(1) as usize,
             wait,
             callback,
-            payload_bytes,
-            delivery,
-            sender,
-            intake,
-            faults,
-            sent,
+            payload_bytes: 0,
+            delivery: None,
+            sender: None,
+            intake: None,
+            faults: node.faults.faults_for(direction_of(role), follower.max(publisher)),
+            sent: 0,
         })
     }
 
