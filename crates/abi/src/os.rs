@@ -7,15 +7,21 @@ mod deadline;
 mod errno;
 mod event_count;
 mod futex;
+mod peer;
 mod settings;
+#[cfg(feature = "sockets")]
 mod socket;
 
 pub use deadline::Deadline;
 pub use errno::{errno, os_error};
 pub use event_count::{EventCount, Waited};
+pub use peer::{of_peer, to_peer};
 pub use settings::{check, check_payload, number_or};
-pub use socket::{SocketAddress, accept, bind, bind_to_address, buffer_setting, connect, internet_socket, listen};
-pub use socket::{local_address, set_socket_option, socket, socket_option};
+#[cfg(feature = "sockets")]
+pub use socket::{
+    accept, bind, bind_to_address, buffer_setting, connect, internet_socket, listen, local_address, receive_buffer,
+    send_buffer, set_receive_buffer, socket, socket_pair, unix_address,
+};
 
 use crate::{Error, Result, Status};
 use std::ffi::c_int;

@@ -138,7 +138,7 @@ impl Called {
 
     /// Serves the leader after its greeting. With TLS, an acceptor then serves further peers.
     pub(crate) async fn connect(self, peer: &[u8], handler: Handler) -> Result<Option<Acceptor>> {
-        let leader = os::SocketAddress::of_peer(peer)?;
+        let leader = os::of_peer(peer)?;
         let failed = |error| Error::os("accepting the leader", error);
         let after = self.listener.try_clone().map_err(failed)?;
         let listener = TcpListener::from_std(self.listener).map_err(failed)?;

@@ -42,7 +42,7 @@ impl Caller {
 
     /// Connects to the follower, which must answer a greeting: only the answer shows that it accepted this end.
     pub(crate) async fn connect(self, peer: &[u8]) -> Result<Channel> {
-        let to = os::SocketAddress::of_peer(peer)?;
+        let to = os::of_peer(peer)?;
         let stream = self.socket.connect(to).await;
         let stream = stream.map_err(|error| Error::os(&format!("connecting to the follower at {to}"), error))?;
         stream.set_nodelay(self.settings.nodelay).map_err(|error| Error::os("setting TCP_NODELAY", error))?;

@@ -114,7 +114,7 @@ impl Link for Client {
     }
 
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        let to = os::SocketAddress::of_peer(peers.first().map_or(&[], Vec::as_slice))?;
+        let to = os::of_peer(peers.first().map_or(&[], Vec::as_slice))?;
         let socket = self.socket.take().ok_or_else(unconnected)?;
         let (tls, settings, buffers) = (self.tls.take(), self.settings, self.buffers.clone());
         let requests = self.driver.finish(timeout_ns, "a connection to the follower", async move {

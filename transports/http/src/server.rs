@@ -108,7 +108,7 @@ impl Link for Server {
     }
 
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        let leader = os::SocketAddress::of_peer(peers.first().map_or(&[], Vec::as_slice))?;
+        let leader = os::of_peer(peers.first().map_or(&[], Vec::as_slice))?;
         let listener = self.listener.take().ok_or_else(|| Error::failed("connected already"))?;
         let failed = |error| Error::os("preparing the listener", error);
         listener.set_nonblocking(true).map_err(failed)?;

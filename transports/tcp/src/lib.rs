@@ -1,12 +1,12 @@
 //! TCP over the loopback interface, or between two hosts. A connected link only calls `read(2)` and `write(2)`.
 
-use std::net::SocketAddr;
+use rustix::net::{SocketType, sockopt};
 use std::os::fd::{AsRawFd, OwnedFd};
-use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port, SocketAddress};
+use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port};
 use tripmeter_abi::packets::{self, MOST_PAYLOAD_BYTES, StreamLink};
 use tripmeter_abi::{
-    Description, Error, Limits, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Role, Setting, Status,
-    System, Variant, Wait, kernel_version,
+    Description, Error, Limits, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Role, Setting, System,
+    Variant, Wait, kernel_version,
 };
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +50,7 @@ impl System for Tcp {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let settings = Settings::read(options)?;
-        os::buffer_setting(options, &os::internet_socket(options, libc::SOCK_STREAM)?)?;
+        os::buffer_setting(options, &os::internet_socket(options, SocketType::STREAM)?)?;
         let packet_bytes = settings.packet.unwrap_or(0) as u64;
         Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes, unauthorized_peers: 0 })
     }
@@ -70,14 +70,7 @@ struct Settings {
 impl Settings {
     fn read(options: &NodeOptions) -> Result<Self> {
         os::check(&Tcp.description(), options)?;
-        let nodelay = match options.setting("nodelay") {
-            "" | "on" => true,
-            "off" => false,
-            other => {
-                let text = format!("setting 'nodelay={other}' is neither on nor off");
-                return Err(Error::new(Status::Invalid, text));
-            }
-        };
+        let nodelay = options.is_on("nodelay", true)?;
         Ok(Self { packet: packets::packet_bytes(options, MOST_PAYLOAD_BYTES)?, nodelay })
     }
 }
@@ -106,7 +99,7 @@ pub struct Connection {
 
 impl Connection {
     fn new(options: &NodeOptions, nodelay: bool) -> Result<Self> {
-        let socket = os::internet_socket(options, libc::SOCK_STREAM)?;
+        let socket = os::internet_socket(options, SocketType::STREAM)?;
         // A connection inherits the buffer sizes of its listener.
         os::buffer_setting(options, &socket)?;
         os::bind_to_address(options, &socket)?;
@@ -131,23 +124,24 @@ impl Port for Connection {
 
 impl Endpoint for Connection {
     fn address(&mut self) -> Result<Vec<u8>> {
-        os::local_address(&self.socket)?.to_peer()
+        os::local_address(&self.socket).map(os::to_peer)
     }
 
     fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()> {
-        let peer: SocketAddr = SocketAddress::of_peer(peer)?;
+        let peer = os::of_peer(peer)?;
         if self.role == Role::Follower {
-            os::connect(&self.socket, &SocketAddress::internet(peer), deadline)?;
+            os::connect(&self.socket, &peer, deadline)?;
         } else {
             self.socket = loop {
                 let (socket, from) = os::accept(&self.socket, deadline)?;
                 // Anybody may connect; only the follower is accepted.
-                if from.as_internet() == Some(peer) {
+                if from == Some(peer) {
                     break socket;
                 }
             };
         }
-        os::set_socket_option(&self.socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, self.nodelay.into())?;
+        let set = sockopt::set_tcp_nodelay(&self.socket, self.nodelay);
+        set.map_err(|errno| Error::os("setting a socket option", errno.into()))?;
         os::set_nonblocking(self.socket.as_raw_fd(), self.nonblocking)
     }
 
@@ -158,11 +152,11 @@ impl Endpoint for Connection {
 
 #[cfg(test)]
 mod tests {
-    #![expect(unsafe_code, reason = "a host lends memory, and looks at sockets")]
-
     use super::*;
-    use tripmeter_abi::Link;
+    use rustix::net::AddressFamily;
+    use std::net::{Ipv4Addr, SocketAddr};
     use tripmeter_abi::testing::{self, Case};
+    use tripmeter_abi::{Link, Status};
 
     const CASE: Case<'_> =
         Case { variant: "loopback", settings: &[], wait: Wait::Poll, pattern: Pattern::Ping, payloads: &[(16, 1)] };
@@ -183,14 +177,7 @@ mod tests {
 
     #[test]
     fn both_ends_have_the_setting_nodelay() {
-        let is_on = |end: &Connection| {
-            let (mut value, mut length) = (0, size_of::<libc::c_int>() as libc::socklen_t);
-            let (fd, level, name) = (end.socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY);
-            // SAFETY: the value is writable for its length.
-            let done = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &mut length) };
-            assert_eq!(done, 0);
-            value != 0
-        };
+        let is_on = |end: &Connection| sockopt::tcp_nodelay(&end.socket).unwrap();
         let scratch = testing::Scratch::new();
         for nodelay in [true, false] {
             let end = |role| Connection::new(&testing::options(&Tcp, role, &CASE, &scratch), nodelay).unwrap();
@@ -212,7 +199,7 @@ mod tests {
         };
         let (mut leader, mut follower) = (open(Role::Leader), open(Role::Follower));
         let (to_leader, to_follower) = (leader.address().unwrap(), follower.address().unwrap());
-        let _stranger = std::net::TcpStream::connect(SocketAddress::of_peer(&to_leader).unwrap()).unwrap();
+        let _stranger = std::net::TcpStream::connect(os::of_peer(&to_leader).unwrap()).unwrap();
         follower.connect(&[to_leader], testing::PATIENCE_NS).unwrap();
         leader.connect(&[to_follower], testing::PATIENCE_NS).unwrap();
         let loan = follower.loan(3, None).unwrap();
@@ -235,9 +222,9 @@ mod tests {
         let own = link.address().unwrap();
         assert!(link.connect(&[vec![1, 2, 3]], 1_000_000).is_err());
         // Keeps the port from others, and does not listen.
-        let mute = os::socket(libc::AF_INET, libc::SOCK_STREAM).unwrap();
-        os::bind(&mute, &SocketAddress::loopback(0)).unwrap();
-        let nobody = os::local_address(&mute).unwrap().to_peer().unwrap();
+        let mute = os::socket(AddressFamily::INET, SocketType::STREAM).unwrap();
+        os::bind(&mute, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        let nobody = os::to_peer(os::local_address(&mute).unwrap());
         assert_ne!(nobody, own);
         let error = link.connect(&[nobody], testing::PATIENCE_NS).unwrap_err();
         assert_eq!(error.status, Status::Closed, "{error}");

@@ -11,10 +11,11 @@ mod sources;
 mod tests;
 
 use room::Room;
+use rustix::net::SocketType;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
-use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port, SocketAddress};
+use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port};
 use tripmeter_abi::packets::{self, PacketLink};
 use tripmeter_abi::{
     Description, Error, Limits, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Setting, System, Variant,
@@ -83,7 +84,7 @@ impl Node for UdpNode {
     type Link = PacketLink<Datagrams>;
 
     fn link(&mut self, _link: &LinkOptions) -> Result<Self::Link> {
-        let socket = os::internet_socket(&self.options, libc::SOCK_DGRAM)?;
+        let socket = os::internet_socket(&self.options, SocketType::DGRAM)?;
         self.room.make(&self.options, &socket)?;
         os::bind_to_address(&self.options, &socket)?;
         let endpoint = Datagrams { socket, nonblocking: self.options.wait == Wait::Poll };
@@ -132,18 +133,18 @@ impl Port for Datagrams {
 
 impl Endpoint for Datagrams {
     fn address(&mut self) -> Result<Vec<u8>> {
-        os::local_address(&self.socket)?.to_peer()
+        os::local_address(&self.socket).map(os::to_peer)
     }
 
     fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()> {
-        let peer = SocketAddress::of_peer(peer)?;
-        os::connect(&self.socket, &SocketAddress::internet(peer), deadline)?;
+        let peer = os::of_peer(peer)?;
+        os::connect(&self.socket, &peer, deadline)?;
         self.remove_of_others(&[peer])?;
         os::set_nonblocking(self.socket.as_raw_fd(), self.nonblocking)
     }
 
     fn hear_publishers(&mut self, publishers: &[Vec<u8>]) -> Result<()> {
-        let publishers: Result<Vec<_>> = publishers.iter().map(|peer| SocketAddress::of_peer(peer)).collect();
+        let publishers: Result<Vec<_>> = publishers.iter().map(|peer| os::of_peer(peer)).collect();
         let publishers = publishers?;
         sources::take_only_from(&self.socket, &publishers)?;
         self.remove_of_others(&publishers)?;

@@ -1,8 +1,10 @@
 //! Capacity of the receive buffer, in message bytes.
 #![expect(unsafe_code, reason = "a system call")]
 
+use rustix::net::{AddressFamily, SocketType};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use tripmeter_abi::os::{self, Deadline, Port, SocketAddress};
+use tripmeter_abi::os::{self, Deadline, Port};
 use tripmeter_abi::packets::{MOST_PAYLOAD_BYTES, PREFIX_BYTES};
 use tripmeter_abi::{Error, NodeOptions, Result, Status};
 
@@ -27,7 +29,7 @@ pub(crate) struct Room {
 
 impl Room {
     pub(crate) fn find(options: &NodeOptions, packet: usize) -> Result<Self> {
-        let socket = os::internet_socket(options, libc::SOCK_DGRAM)?;
+        let socket = os::internet_socket(options, SocketType::DGRAM)?;
         let most = match options.setting("buffer") {
             "" | "fit" => {
                 enlarge(&socket, system_wide_bytes())?;
@@ -75,15 +77,12 @@ impl Room {
 }
 
 fn granted(socket: &OwnedFd) -> Result<u64> {
-    Ok(os::socket_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF)?.max(0) as u64)
+    Ok(os::receive_buffer(socket)? as u64)
 }
 
 /// Requests a buffer of that size; the kernel doubles the request, and may grant less.
 fn enlarge(socket: &OwnedFd, bytes: u64) -> Result<()> {
-    let half = bytes.div_ceil(2).min(i32::MAX as u64 / 2) as i32;
-    // The first option exceeds the sysctl and needs a privilege.
-    os::set_socket_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, half)
-        .or_else(|_| os::set_socket_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, half))
+    os::set_receive_buffer(socket, bytes.div_ceil(2).min(i32::MAX as u64 / 2) as usize)
 }
 
 /// Quarter of the memory that all UDP sockets may use before the kernel limits them: both ends and others need some.
@@ -99,10 +98,10 @@ fn system_wide_bytes() -> u64 {
 /// Charge per packet, rounded up: fills a buffer of known size, and counts the packets in it.
 fn measure_charge(packet: usize) -> Result<u64> {
     let deadline = Deadline::after(100_000_000);
-    let receiver = os::socket(libc::AF_INET, libc::SOCK_DGRAM)?;
+    let receiver = os::socket(AddressFamily::INET, SocketType::DGRAM)?;
     enlarge(&receiver, TRIAL_BYTES)?;
-    os::bind(&receiver, &SocketAddress::loopback(0))?;
-    let sender = os::socket(libc::AF_INET, libc::SOCK_DGRAM)?;
+    os::bind(&receiver, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    let sender = os::socket(AddressFamily::INET, SocketType::DGRAM)?;
     os::connect(&sender, &os::local_address(&receiver)?, deadline)?;
     let room = granted(&receiver)?;
     let bytes = vec![0; packet];

@@ -2,13 +2,12 @@
 //!
 //! Sockets are in the scratch folder, which only this user can enter: names in the abstract namespace are open to every
 //! user. Messages larger than a datagram are split into packets. A connected link only calls `read(2)` and `write(2)`.
-#![expect(unsafe_code, reason = "a system call")]
 
-use std::ffi::c_int;
+use rustix::net::{AddressFamily, SocketType};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port, SocketAddress};
+use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port};
 use tripmeter_abi::packets::{self, MOST_PAYLOAD_BYTES, PacketLink, StreamLink};
 use tripmeter_abi::{
     Description, EitherLink, Error, Limits, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Role,
@@ -18,11 +17,11 @@ use tripmeter_abi::{
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Uds;
 
-fn kind_of(variant: &str) -> c_int {
+fn kind_of(variant: &str) -> SocketType {
     match variant {
-        "stream" => libc::SOCK_STREAM,
-        "seqpacket" => libc::SOCK_SEQPACKET,
-        _ => libc::SOCK_DGRAM,
+        "stream" => SocketType::STREAM,
+        "seqpacket" => SocketType::SEQPACKET,
+        _ => SocketType::DGRAM,
     }
 }
 
@@ -72,8 +71,8 @@ impl System for Uds {
 /// Most bytes per send; `None` for a stream with `packet=native`, which has no limit.
 fn packet_bytes(options: &NodeOptions) -> Result<Option<usize>> {
     let kind = kind_of(&options.variant);
-    if kind == libc::SOCK_STREAM {
-        os::buffer_setting(options, &os::socket(libc::AF_UNIX, kind)?)?;
+    if kind == SocketType::STREAM {
+        os::buffer_setting(options, &os::socket(AddressFamily::UNIX, kind)?)?;
         return packets::packet_bytes(options, MOST_PAYLOAD_BYTES);
     }
     let native = largest_packet(kind, options)?;
@@ -81,10 +80,10 @@ fn packet_bytes(options: &NodeOptions) -> Result<Option<usize>> {
 }
 
 /// Largest packet that the kernel accepts, found by sending over a pair of sockets.
-fn largest_packet(kind: c_int, options: &NodeOptions) -> Result<usize> {
-    let (sender, receiver) = socket_pair(kind)?;
+fn largest_packet(kind: SocketType, options: &NodeOptions) -> Result<usize> {
+    let (sender, receiver) = os::socket_pair(kind)?;
     os::buffer_setting(options, &sender)?;
-    let bytes = vec![0; os::socket_option(&sender, libc::SOL_SOCKET, libc::SO_SNDBUF)?.max(0) as usize];
+    let bytes = vec![0; os::send_buffer(&sender)?];
     let mut drained = [0];
     let mut carries = |length: usize| {
         let sent = sender.send(&bytes[..length]).is_ok();
@@ -100,18 +99,6 @@ fn largest_packet(kind: c_int, options: &NodeOptions) -> Result<usize> {
         if carries(middle) { most = middle } else { too_many = middle }
     }
     Ok(most)
-}
-
-fn socket_pair(kind: c_int) -> Result<(OwnedFd, OwnedFd)> {
-    use std::os::fd::FromRawFd;
-    let mut pair = [-1; 2];
-    let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: room for two descriptors.
-    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, pair.as_mut_ptr()) } != 0 {
-        return Err(Error::last_os("making a pair of sockets"));
-    }
-    // SAFETY: two new descriptors that nothing else owns.
-    Ok(unsafe { (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])) })
 }
 
 pub struct UdsNode {
@@ -138,7 +125,7 @@ pub type UdsLink = EitherLink<PacketLink<Unix>, StreamLink<Unix>>;
 /// Unix socket; of connected kinds, the leader's is a listener until the follower connects.
 pub struct Unix {
     socket: OwnedFd,
-    kind: c_int,
+    kind: SocketType,
     path: PathBuf,
     options: NodeOptions,
 }
@@ -148,19 +135,19 @@ impl Unix {
         let kind = kind_of(&options.variant);
         let side = if options.role == Role::Leader { 'l' } else { 'f' };
         let path = options.scratch_dir.join(format!("uds-{index}-{side}"));
-        let socket = os::socket(libc::AF_UNIX, kind)?;
+        let socket = os::socket(AddressFamily::UNIX, kind)?;
         os::buffer_setting(options, &socket)?;
-        if kind == libc::SOCK_DGRAM || options.role == Role::Leader {
-            os::bind(&socket, &SocketAddress::unix(path.as_os_str().as_bytes())?)?;
+        if kind == SocketType::DGRAM || options.role == Role::Leader {
+            os::bind(&socket, &os::unix_address(path.as_os_str().as_bytes())?)?;
         }
-        if kind != libc::SOCK_DGRAM && options.role == Role::Leader {
+        if kind != SocketType::DGRAM && options.role == Role::Leader {
             os::listen(&socket)?;
         }
         Ok(Self { socket, kind, path, options: options.clone() })
     }
 
     fn is_stream(&self) -> bool {
-        self.kind == libc::SOCK_STREAM
+        self.kind == SocketType::STREAM
     }
 }
 
@@ -189,8 +176,8 @@ impl Endpoint for Unix {
     }
 
     fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()> {
-        if self.kind == libc::SOCK_DGRAM || self.options.role == Role::Follower {
-            os::connect(&self.socket, &SocketAddress::unix(peer)?, deadline)?;
+        if self.kind == SocketType::DGRAM || self.options.role == Role::Follower {
+            os::connect(&self.socket, &os::unix_address(peer)?, deadline)?;
         } else {
             self.socket = os::accept(&self.socket, deadline)?.0;
             // A connection does not inherit the buffer sizes of its listener.
@@ -200,7 +187,7 @@ impl Endpoint for Unix {
     }
 
     fn hear_publishers(&mut self, publishers: &[Vec<u8>]) -> Result<()> {
-        if self.kind != libc::SOCK_DGRAM {
+        if self.kind != SocketType::DGRAM {
             return Err(Error::new(
                 Status::Limit,
                 format!("a connection has 1 peer, {} given; take uds/datagram", publishers.len()),
@@ -211,7 +198,7 @@ impl Endpoint for Unix {
     }
 
     fn needs_farewell(&self) -> bool {
-        self.kind == libc::SOCK_DGRAM
+        self.kind == SocketType::DGRAM
     }
 
     fn stop_blocking(&self) {

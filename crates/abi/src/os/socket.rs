@@ -1,188 +1,85 @@
-//! Socket calls of the kernel: sockets are created non-blocking, and connect before a deadline.
-#![expect(unsafe_code, reason = "the C boundary")]
+//! Sockets of the kernel: created non-blocking, and connected before a deadline.
 
 use super::deadline::Deadline;
-use super::errno::{errno, os_error};
+use super::errno::os_error;
 use super::settings::number_or;
 use crate::{Error, NodeOptions, Result, Status};
-use std::ffi::c_int;
-use std::mem;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::addr::SocketAddrArg;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Unix or internet address of a socket.
-#[derive(Clone, Copy)]
-pub struct SocketAddress {
-    storage: libc::sockaddr_storage,
-    length: libc::socklen_t,
+const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
+/// Most bytes of a path in a `sockaddr_un`, without its NUL.
+const MOST_PATH_BYTES: usize = 107;
+
+/// Error of a system call that failed with an `errno`.
+fn failed(what: &str) -> impl Fn(Errno) -> Error {
+    move |errno| os_error(what, errno.raw_os_error())
 }
 
-impl SocketAddress {
-    fn empty() -> Self {
-        // SAFETY: all zeroes is a valid `sockaddr_storage`.
-        Self { storage: unsafe { mem::zeroed() }, length: size_of::<libc::sockaddr_storage>() as libc::socklen_t }
+/// Unix address of a path: only users who can enter its folder can connect or send to it.
+///
+/// # Errors
+/// `Limit` if the path is too long, `Invalid` if it is empty or has a NUL.
+pub fn unix_address(path: &[u8]) -> Result<SocketAddrUnix> {
+    if path.len() > MOST_PATH_BYTES {
+        let text = format!("socket path of {} bytes, {MOST_PATH_BYTES} at most", path.len());
+        return Err(Error::new(Status::Limit, text));
     }
-
-    /// Unix address of a path: only users who can enter its folder can connect or send to it.
-    ///
-    /// # Errors
-    /// `Limit` if the path is too long, `Invalid` if it is empty or has a NUL.
-    pub fn unix(path: &[u8]) -> Result<Self> {
-        let mut address = Self::empty();
-        // SAFETY: `sockaddr_storage` is large enough and aligned for every address.
-        let unix = unsafe { &mut *(&raw mut address.storage).cast::<libc::sockaddr_un>() };
-        unix.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        let most = unix.sun_path.len() - 1;
-        if path.len() > most {
-            let text = format!("socket path of {} bytes, {most} at most", path.len());
-            return Err(Error::new(Status::Limit, text));
-        }
-        if path.is_empty() || path.contains(&0) {
-            return Err(Error::new(Status::Invalid, "the path of a socket is empty, or has a NUL"));
-        }
-        for (to, from) in unix.sun_path.iter_mut().zip(path) {
-            *to = *from as libc::c_char;
-        }
-        let before = mem::offset_of!(libc::sockaddr_un, sun_path);
-        address.length = (before + path.len() + 1) as libc::socklen_t;
-        Ok(address)
-    }
-
-    /// Internet address; port 0 lets the kernel choose.
-    pub fn internet(at: SocketAddr) -> Self {
-        let mut address = Self::empty();
-        match at {
-            SocketAddr::V4(at) => {
-                // SAFETY: as in `unix`.
-                let internet = unsafe { &mut *(&raw mut address.storage).cast::<libc::sockaddr_in>() };
-                internet.sin_family = libc::AF_INET as libc::sa_family_t;
-                internet.sin_port = at.port().to_be();
-                internet.sin_addr.s_addr = u32::from_ne_bytes(at.ip().octets());
-                address.length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-            }
-            SocketAddr::V6(at) => {
-                // SAFETY: as in `unix`.
-                let internet = unsafe { &mut *(&raw mut address.storage).cast::<libc::sockaddr_in6>() };
-                internet.sin6_family = libc::AF_INET6 as libc::sa_family_t;
-                internet.sin6_port = at.port().to_be();
-                internet.sin6_addr.s6_addr = at.ip().octets();
-                internet.sin6_scope_id = at.scope_id();
-                address.length = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
-            }
-        }
-        address
-    }
-
-    /// Port of 127.0.0.1; 0 lets the kernel choose.
-    pub fn loopback(port: u16) -> Self {
-        Self::internet((Ipv4Addr::LOCALHOST, port).into())
-    }
-
-    /// Internet address; `None` for other families.
-    pub fn as_internet(&self) -> Option<SocketAddr> {
-        let at = (&raw const self.storage).cast::<libc::sockaddr_in>();
-        match c_int::from(self.storage.ss_family) {
-            libc::AF_INET => {
-                // SAFETY: the family says which address it is.
-                let at = unsafe { &*at };
-                let ip = Ipv4Addr::from(at.sin_addr.s_addr.to_ne_bytes());
-                Some(SocketAddrV4::new(ip, u16::from_be(at.sin_port)).into())
-            }
-            libc::AF_INET6 => {
-                // SAFETY: as above.
-                let at = unsafe { &*at.cast::<libc::sockaddr_in6>() };
-                let ip = Ipv6Addr::from(at.sin6_addr.s6_addr);
-                Some(SocketAddrV6::new(ip, u16::from_be(at.sin6_port), 0, at.sin6_scope_id).into())
-            }
-            _ => None,
-        }
-    }
-
-    /// Internet address as text for a peer, e.g. `127.0.0.1:4711`.
-    ///
-    /// # Errors
-    /// `Failed` for other families.
-    pub fn to_peer(&self) -> Result<Vec<u8>> {
-        let address = self.as_internet().ok_or_else(|| Error::failed("a socket has no internet address"))?;
-        Ok(address.to_string().into_bytes())
-    }
-
-    /// Parses an address from a peer.
-    ///
-    /// # Errors
-    /// `Invalid` if it is not an address with a port.
-    pub fn of_peer(told: &[u8]) -> Result<SocketAddr> {
-        let parsed = std::str::from_utf8(told).ok().and_then(|text| text.parse().ok());
-        parsed.filter(|address: &SocketAddr| address.port() != 0).ok_or_else(|| {
-            let text = told.escape_ascii();
-            Error::new(Status::Invalid, format!("a peer's address must look like 127.0.0.1:4711, not '{text}'"))
-        })
-    }
-
-    fn as_ptr(&self) -> *const libc::sockaddr {
-        (&raw const self.storage).cast()
-    }
+    let address = Some(path).filter(|path| !path.is_empty()).and_then(|path| SocketAddrUnix::new(path).ok());
+    address.ok_or_else(|| Error::new(Status::Invalid, "the path of a socket is empty, or has a NUL"))
 }
 
-/// Creates a non-blocking socket of `domain` (`AF_*`) and `kind` (`SOCK_*`).
+/// Creates a non-blocking socket.
 ///
 /// # Errors
 /// `Unavailable` if the kernel does not support that kind.
-pub fn socket(domain: c_int, kind: c_int) -> Result<OwnedFd> {
-    // SAFETY: integers only.
-    let fd = unsafe { libc::socket(domain, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) };
-    match fd {
-        // SAFETY: a new descriptor that nothing else owns.
-        0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(match errno() {
-            code @ (libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT) => {
-                Error::new(Status::Unavailable, os_error("creating a socket of this kind", code).to_string())
-            }
-            code => os_error("creating a socket", code),
-        }),
-    }
+pub fn socket(family: AddressFamily, kind: SocketType) -> Result<OwnedFd> {
+    net::socket_with(family, kind, FLAGS, None).map_err(|errno| match errno {
+        Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT | Errno::SOCKTNOSUPPORT => {
+            Error::new(Status::Unavailable, failed("creating a socket of this kind")(errno).to_string())
+        }
+        _ => failed("creating a socket")(errno),
+    })
+}
+
+/// Creates two connected Unix sockets, both non-blocking.
+pub fn socket_pair(kind: SocketType) -> Result<(OwnedFd, OwnedFd)> {
+    net::socketpair(AddressFamily::UNIX, kind, FLAGS, None).map_err(failed("making a pair of sockets"))
 }
 
 /// Calls `bind(2)`.
-pub fn bind(socket: &OwnedFd, address: &SocketAddress) -> Result<()> {
-    // SAFETY: the address is valid for its length.
-    let done = unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr(), address.length) };
-    if done == 0 { Ok(()) } else { Err(Error::last_os("binding a socket")) }
+pub fn bind(socket: &OwnedFd, address: &impl SocketAddrArg) -> Result<()> {
+    net::bind(socket, address).map_err(failed("binding a socket"))
 }
 
 /// Calls `listen(2)`.
 pub fn listen(socket: &OwnedFd) -> Result<()> {
-    // SAFETY: integers only.
-    if unsafe { libc::listen(socket.as_raw_fd(), 8) } == 0 { Ok(()) } else { Err(Error::last_os("listening")) }
+    net::listen(socket, 8).map_err(failed("listening"))
 }
 
-/// Address that a socket is bound to, by `getsockname(2)`.
-pub fn local_address(socket: &OwnedFd) -> Result<SocketAddress> {
-    let mut address = SocketAddress::empty();
-    // SAFETY: the address is writable for its length.
-    let done = unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address.storage).cast(), &mut address.length) };
-    if done == 0 { Ok(address) } else { Err(Error::last_os("asking for a socket's address")) }
+/// Internet address that a socket is bound to.
+///
+/// # Errors
+/// `Failed` for other families.
+pub fn local_address(socket: &OwnedFd) -> Result<SocketAddr> {
+    let address = net::getsockname(socket).map_err(failed("asking for a socket's address"))?;
+    SocketAddr::try_from(address).map_err(|_| Error::failed("a socket has no internet address"))
 }
 
-/// Accepts a connection, non-blocking, with the peer's address.
+/// Accepts a connection, non-blocking, with the peer's internet address.
 ///
 /// # Errors
 /// After the deadline.
-pub fn accept(listener: &OwnedFd, deadline: Deadline) -> Result<(OwnedFd, SocketAddress)> {
+pub fn accept(listener: &OwnedFd, deadline: Deadline) -> Result<(OwnedFd, Option<SocketAddr>)> {
     loop {
         deadline.wait(listener.as_raw_fd(), libc::POLLIN, "the follower's connection")?;
-        let mut peer = SocketAddress::empty();
-        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: the address is writable for its length.
-        let fd =
-            unsafe { libc::accept4(listener.as_raw_fd(), (&raw mut peer.storage).cast(), &mut peer.length, flags) };
-        if fd >= 0 {
-            // SAFETY: a new descriptor that nothing else owns.
-            return Ok((unsafe { OwnedFd::from_raw_fd(fd) }, peer));
-        }
-        match errno() {
-            libc::EAGAIN | libc::EINTR | libc::ECONNABORTED => {}
-            code => return Err(os_error("accepting a connection", code)),
+        match net::acceptfrom_with(listener, FLAGS) {
+            Ok((socket, peer)) => return Ok((socket, peer.and_then(|peer| peer.try_into().ok()))),
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
+            Err(errno) => return Err(failed("accepting a connection")(errno)),
         }
     }
 }
@@ -191,34 +88,26 @@ pub fn accept(listener: &OwnedFd, deadline: Deadline) -> Result<(OwnedFd, Socket
 ///
 /// # Errors
 /// `Closed` if nobody listens; `Failed` after the deadline.
-pub fn connect(socket: &OwnedFd, address: &SocketAddress, deadline: Deadline) -> Result<()> {
+pub fn connect(socket: &OwnedFd, address: &impl SocketAddrArg, deadline: Deadline) -> Result<()> {
+    let failed = failed("connecting to the peer");
     loop {
-        // SAFETY: the address is valid for its length.
-        if unsafe { libc::connect(socket.as_raw_fd(), address.as_ptr(), address.length) } == 0 {
-            return Ok(());
-        }
-        match errno() {
-            libc::EINPROGRESS => break,
+        match net::connect(socket, address) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INPROGRESS) => break,
             // The backlog of a Unix listener is full.
-            libc::EAGAIN | libc::EINTR if deadline.nap() => {}
+            Err(Errno::AGAIN | Errno::INTR) if deadline.nap() => {}
             // The listener's path is missing: its owner has removed it.
-            code @ libc::ENOENT => {
-                return Err(Error::new(Status::Closed, os_error("connecting to the peer", code).to_string()));
-            }
-            code => return Err(os_error("connecting to the peer", code)),
+            Err(Errno::NOENT) => return Err(Error::closed(failed(Errno::NOENT).to_string())),
+            Err(errno) => return Err(failed(errno)),
         }
     }
     deadline.wait(socket.as_raw_fd(), libc::POLLOUT, "the connection to the leader")?;
-    match socket_option(socket, libc::SOL_SOCKET, libc::SO_ERROR)? {
-        0 => Ok(()),
-        code => Err(os_error("connecting to the peer", code)),
-    }
+    sockopt::socket_error(socket).and_then(|outcome| outcome).map_err(failed)
 }
 
-/// Creates a socket of `kind`, in the family of the node's address. Fails as [`socket()`] and [`bind`].
-pub fn internet_socket(options: &NodeOptions, kind: c_int) -> Result<OwnedFd> {
-    let domain = if options.address().is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    socket(domain, kind)
+/// Creates a socket of `kind`, in the family of the node's address. Fails as [`socket()`].
+pub fn internet_socket(options: &NodeOptions, kind: SocketType) -> Result<OwnedFd> {
+    socket(if options.address().is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }, kind)
 }
 
 /// Binds a socket to the node's address, at a port that the kernel chooses.
@@ -226,27 +115,32 @@ pub fn internet_socket(options: &NodeOptions, kind: c_int) -> Result<OwnedFd> {
 /// # Errors
 /// `Unavailable` if this host does not have the address.
 pub fn bind_to_address(options: &NodeOptions, socket: &OwnedFd) -> Result<()> {
-    let address: IpAddr = options.address();
-    bind(socket, &SocketAddress::internet((address, 0).into())).map_err(|error| match errno() {
-        libc::EADDRNOTAVAIL => Error::new(Status::Unavailable, format!("this host has no address {address}")),
-        _ => error,
+    let address = options.address();
+    net::bind(socket, &SocketAddr::from((address, 0))).map_err(|errno| match errno {
+        Errno::ADDRNOTAVAIL => Error::new(Status::Unavailable, format!("this host has no address {address}")),
+        _ => failed("binding a socket")(errno),
     })
 }
 
-/// Value of an integer socket option, by `getsockopt(2)`.
-pub fn socket_option(socket: &OwnedFd, level: c_int, name: c_int) -> Result<c_int> {
-    let (mut value, mut length) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
-    // SAFETY: value and length are writable and agree.
-    let done = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &mut length) };
-    if done == 0 { Ok(value) } else { Err(Error::last_os("reading a socket option")) }
+/// Sets the size of the receive buffer. A privilege exceeds the limit of `net.core.rmem_max`.
+pub fn set_receive_buffer(socket: &OwnedFd, bytes: usize) -> Result<()> {
+    let set = sockopt::set_socket_recv_buffer_size_force(socket, bytes);
+    set.or_else(|_| sockopt::set_socket_recv_buffer_size(socket, bytes)).map_err(failed("setting a socket option"))
 }
 
-/// Sets an integer socket option by `setsockopt(2)`.
-pub fn set_socket_option(socket: &OwnedFd, level: c_int, name: c_int, value: c_int) -> Result<()> {
-    let length = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: value is readable and its length right.
-    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), length) };
-    if done == 0 { Ok(()) } else { Err(Error::last_os("setting a socket option")) }
+fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> Result<()> {
+    let set = sockopt::set_socket_send_buffer_size_force(socket, bytes);
+    set.or_else(|_| sockopt::set_socket_send_buffer_size(socket, bytes)).map_err(failed("setting a socket option"))
+}
+
+/// Size of the receive buffer as the kernel counts it, twice the request.
+pub fn receive_buffer(socket: &OwnedFd) -> Result<usize> {
+    sockopt::socket_recv_buffer_size(socket).map_err(failed("reading a socket option"))
+}
+
+/// Size of the send buffer as the kernel counts it, twice the request.
+pub fn send_buffer(socket: &OwnedFd) -> Result<usize> {
+    sockopt::socket_send_buffer_size(socket).map_err(failed("reading a socket option"))
 }
 
 /// Applies the setting `buffer` (`system`, or bytes for `SO_SNDBUF` and `SO_RCVBUF`).
@@ -257,21 +151,16 @@ pub fn buffer_setting(options: &NodeOptions, socket: &OwnedFd) -> Result<()> {
     let Some(bytes) = number_or(options, "buffer", "system", 4096..=1 << 30)? else {
         return Ok(());
     };
-    let both = [
-        (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, "net.core.wmem_max"),
-        (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, "net.core.rmem_max"),
-    ];
-    for (plain, force, sysctl) in both {
-        // The first option exceeds the sysctl and needs a privilege.
-        if set_socket_option(socket, libc::SOL_SOCKET, force, bytes as c_int).is_err() {
-            set_socket_option(socket, libc::SOL_SOCKET, plain, bytes as c_int)?;
-        }
-        // The kernel grants twice the request, to account for its own overhead.
-        let granted = socket_option(socket, libc::SOL_SOCKET, plain)? as u64 / 2;
-        if granted < bytes {
+    let bytes = bytes as usize;
+    set_send_buffer(socket, bytes)?;
+    set_receive_buffer(socket, bytes)?;
+    let both = [(send_buffer(socket)?, "net.core.wmem_max"), (receive_buffer(socket)?, "net.core.rmem_max")];
+    match both.into_iter().find(|(granted, _)| granted / 2 < bytes) {
+        None => Ok(()),
+        Some((granted, sysctl)) => {
+            let granted = granted / 2;
             let text = format!("setting 'buffer={bytes}': the kernel grants {granted}; raise sysctl {sysctl}");
-            return Err(Error::new(Status::Limit, text));
+            Err(Error::new(Status::Limit, text))
         }
     }
-    Ok(())
 }

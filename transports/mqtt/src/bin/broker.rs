@@ -7,15 +7,15 @@
 #![expect(unsafe_code, reason = "a system call")]
 
 use rumqttd::{Broker, Config, ConnectionSettings, RouterConfig, ServerSettings, TlsConfig};
+use socket2::Socket;
 use std::collections::HashMap;
 use std::fs;
 use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::FromRawFd;
 use std::process::ExitCode;
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
-use tripmeter_abi::os;
 
 const PACKET_EXTRA_BYTES: usize = 1024;
 /// Segments of rumqttd's log. It keeps forwarded messages too, and drops whole segments.
@@ -46,7 +46,7 @@ fn run() -> Result<(), String> {
     let (socket, port) = listening(&server)?;
     if nodelay == "on" {
         // rumqttd has no setting for this. Connections inherit it.
-        os::set_socket_option(&socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1).map_err(|error| error.to_string())?;
+        socket.set_tcp_nodelay(true).map_err(|error| format!("setting a socket option failed: {error}"))?;
     }
     println!("listening on {}", SocketAddr::from((at.ip(), port)));
     match server.join() {
@@ -82,7 +82,7 @@ fn config(listen: SocketAddr, payload_bytes: usize, queue: usize, password: Stri
 }
 
 /// Listening socket of the server, and its port: rumqttd tells neither.
-fn listening<T>(server: &JoinHandle<T>) -> Result<(ManuallyDrop<OwnedFd>, u16), String> {
+fn listening<T>(server: &JoinHandle<T>) -> Result<(ManuallyDrop<Socket>, u16), String> {
     loop {
         if server.is_finished() {
             return Err("the server does not listen: is its port in use?".to_owned());
@@ -90,10 +90,11 @@ fn listening<T>(server: &JoinHandle<T>) -> Result<(ManuallyDrop<OwnedFd>, u16), 
         for entry in fs::read_dir("/proc/self/fd").map_err(|error| error.to_string())?.flatten() {
             let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             // SAFETY: not closed here; for a descriptor that is closed by now, the calls below fail.
-            let socket = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(fd) });
-            if os::socket_option(&socket, libc::SOL_SOCKET, libc::SO_ACCEPTCONN).is_ok_and(|listens| listens == 1) {
-                let address = os::local_address(&socket).map_err(|error| error.to_string())?;
-                let port = address.as_internet().map_or(0, |address| address.port());
+            let socket = ManuallyDrop::new(unsafe { Socket::from_raw_fd(fd) });
+            if socket.is_listener().is_ok_and(|listens| listens) {
+                let address = socket.local_addr();
+                let address = address.map_err(|error| format!("asking for a socket's address failed: {error}"))?;
+                let port = address.as_socket().map_or(0, |address| address.port());
                 return Ok((socket, port));
             }
         }
