@@ -14,8 +14,9 @@ mod results;
 mod selftest;
 mod sorting;
 mod verdicts;
+mod workload;
 
-pub use ab::{AbArgs, AbCommand, AbWorkloadArgs};
+pub use ab::{AbArgs, AbCommand, AbWorkloadArgs, SidesArgs};
 pub use choose::ChooseArgs;
 pub use doctor::DoctorArgs;
 pub use eprosima::{
@@ -28,8 +29,8 @@ pub use fleet::FleetArgs;
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
 pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs, PluginCheckArgs};
 pub use measure::{
-    AllowedArgs, CallArgs, Cpu, FollowArgs, HostsArgs, LogArgs, MeasuringArgs, OutputArgs, PingArgs, PluginArgs,
-    PublishArgs, ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs,
+    AllowedArgs, Cpu, FollowArgs, HostsArgs, KeptArgs, MeasuringArgs, OutputArgs, PatternCommand, PluginArgs,
+    ReplayArgs, RunArgs, RunningArgs, ShownArgs,
 };
 pub use results::{ExportArgs, ExportFormat, ReportArgs, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
@@ -52,13 +53,9 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     Run(RunArgs),
-    Ping(PingArgs),
-    Publish(PublishArgs),
-    Call(CallArgs),
-    Throughput(ThroughputArgs),
+    #[command(flatten)]
+    Pattern(PatternCommand),
     Replay(ReplayArgs),
-    #[command(alias = "logger")]
-    Log(LogArgs),
     Ab(AbArgs),
     Choose(ChooseArgs),
     Explain(ExplainArgs),

@@ -154,10 +154,10 @@ pub fn plan(
     if plan.leader_cpu.is_some() && plan.leader_cpu == plan.follower_cpu {
         return Ok(plan);
     }
-    if args.measuring.leader_cpu == Some(Cpu::Any) {
+    if args.measuring.pinning.leader_cpu == Some(Cpu::Any) {
         plan.leader_cpu = None;
     }
-    if args.measuring.follower_cpu == Some(Cpu::Any) {
+    if args.measuring.pinning.follower_cpu == Some(Cpu::Any) {
         plan.follower_cpu = None;
         plan.sub_experiments.iter_mut().for_each(|sub_experiment| sub_experiment.follower_cpus.clear());
     }
@@ -239,7 +239,7 @@ pub fn text(
     registry: &Registry,
     open: impl FnOnce(&Experiment) -> Result<Recording, CliError>,
 ) -> Result<String, CliError> {
-    if [args.measuring.leader_cpu, args.measuring.follower_cpu].contains(&Some(Cpu::Any)) {
+    if [args.measuring.pinning.leader_cpu, args.measuring.pinning.follower_cpu].contains(&Some(Cpu::Any)) {
         let text = "an experiment file cannot leave a CPU to the kernel, so this one cannot be printed; leave `none` \
                     out";
         return Err(CliError::new(exit::USAGE, text));
@@ -377,9 +377,9 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
         time_cap_s: measuring.time_cap,
         wait: measuring.wait,
         touch: measuring.touch,
-        sched: measuring.sched,
-        background: Some(measuring.background.clone()).filter(|loads| !loads.is_empty()),
-        ..args.common.clone()
+        sched: measuring.interference.sched,
+        background: Some(measuring.interference.background.clone()).filter(|loads| !loads.is_empty()),
+        ..args.workload.common.clone()
     });
     if let Some(most) = measuring.samples {
         let entries = experiment.sub_experiments.iter_mut().map(|entry| &mut entry.samples_above);
@@ -387,8 +387,8 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
         ranges.for_each(|range| range.samples = range.samples.min(most));
     }
     put(&mut experiment.written_recording, &args.recording);
-    if !args.topics.is_empty() {
-        experiment.written_topics.clone_from(&args.topics);
+    if !args.workload.topics.is_empty() {
+        experiment.written_topics.clone_from(&args.workload.topics);
     }
     put(&mut experiment.rounds, &args.rounds);
     put(&mut experiment.for_s, &args.repeat_for);
@@ -400,9 +400,9 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
     }
     put(&mut experiment.cpus, &args.cpus);
     put(&mut experiment.seed, &measuring.seed);
-    put(&mut experiment.raw, &measuring.raw);
-    put(&mut experiment.keep_samples, &measuring.keep_samples);
-    put(&mut experiment.streams, &measuring.streams);
+    put(&mut experiment.raw, &measuring.kept.raw);
+    put(&mut experiment.keep_samples, &measuring.kept.keep_samples);
+    put(&mut experiment.streams, &measuring.kept.streams);
     put(&mut experiment.daemons, &measuring.daemons);
     put(&mut experiment.attempts, &measuring.attempts);
     put(&mut experiment.loss_timeout_s, &measuring.loss_timeout);
@@ -411,8 +411,9 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
     put(&mut experiment.max_clock_error_us, &hosts.max_clock_error);
     put(&mut experiment.interface, &hosts.interface);
     put(&mut experiment.to_interface, &Some(hosts.to_interface.clone()).filter(|names| !names.is_empty()));
+    let pinning = &measuring.pinning;
     for (place, flag) in
-        [(&mut experiment.leader_cpu, measuring.leader_cpu), (&mut experiment.follower_cpu, measuring.follower_cpu)]
+        [(&mut experiment.leader_cpu, pinning.leader_cpu), (&mut experiment.follower_cpu, pinning.follower_cpu)]
     {
         match flag {
             Some(Cpu::Number(cpu)) => *place = Some(cpu),
@@ -435,7 +436,7 @@ mod tests {
         let words = ["tripmeter"].into_iter().chain(line.split_whitespace());
         match Cli::try_parse_from(words).unwrap().command {
             Command::Run(run) => run.experiment(),
-            Command::Ping(ping) => ping.experiment(),
+            Command::Pattern(command) => command.experiment(),
             _ => unreachable!(),
         }
     }

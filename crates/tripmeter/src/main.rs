@@ -54,12 +54,8 @@ fn command_line() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Run(args) => commands::run::run_or_resume(&args),
-        Command::Ping(args) => run(&args.experiment(), &args.running),
-        Command::Publish(args) => run(&args.experiment(), &args.running),
-        Command::Call(args) => run(&args.experiment(), &args.running),
-        Command::Throughput(args) => run(&args.experiment(), &args.running),
-        Command::Replay(args) => run(&args.experiment(), &args.running),
-        Command::Log(args) => run(&args.experiment(), &args.running),
+        Command::Pattern(command) => run(&command.experiment(), &command.parts().1.running),
+        Command::Replay(args) => run(&args.experiment(), &args.pattern.running),
         Command::Ab(args) => commands::ab::ab(&args),
         Command::Choose(args) => commands::choose::choose(&args),
         Command::Explain(args) => commands::explain::explain(&args),

@@ -1,13 +1,13 @@
 //! Arguments of `tripmeter ab`.
 
 use super::measure::{MeasuringArgs, OutputArgs};
-use super::parsers::topic;
+use super::workload::WorkloadArgs;
 use crate::error::CliError;
-use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, value_parser};
 use std::path::PathBuf;
 use tripmeter_analysis::flags::{FiguresArgs, Share};
-use tripmeter_model::experiment::{Common, WrittenRecording, WrittenTopic};
+use tripmeter_model::experiment::{Common, WrittenRecording};
 use tripmeter_model::pace::LoadKind;
 use tripmeter_model::pattern::{Axis, PatternFacts, facts};
 use tripmeter_model::secret::secret;
@@ -48,26 +48,8 @@ data, 66 no such file, 69 something is missing, 70 our fault, 73 cannot create,
 75 a side failed in some rounds (the verdicts use the others), 130
 interrupted.")]
 pub struct AbArgs {
-    /// The reference: `SYSTEM[/VARIANT][?KEY=VALUE&...]`
-    #[arg(value_name = "A")]
-    pub a: String,
-    /// The transport to judge [default: A]
-    #[arg(value_name = "B")]
-    pub b: Option<String>,
-    /// Folder with A's plugin
-    ///
-    /// It is searched before the usual folders, and must have A's plugin.
-    #[arg(long, value_name = "DIR")]
-    pub transports_a: Option<PathBuf>,
-    /// Folder with B's plugin
-    #[arg(long, value_name = "DIR")]
-    pub transports_b: Option<PathBuf>,
-    /// Environment of A's processes; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
-    pub env_a: Vec<(String, String)>,
-    /// Environment of B's processes; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
-    pub env_b: Vec<(String, String)>,
+    #[command(flatten)]
+    pub sides: SidesArgs,
     #[command(flatten)]
     pub workload: AbWorkloadArgs,
     #[command(flatten)]
@@ -103,36 +85,40 @@ pub struct AbArgs {
     pub live: bool,
 }
 
+/// The two sides.
+#[derive(Args, Default)]
+pub struct SidesArgs {
+    /// The reference: `SYSTEM[/VARIANT][?KEY=VALUE&...]`
+    #[arg(value_name = "A")]
+    pub a: String,
+    /// The transport to judge [default: A]
+    #[arg(value_name = "B")]
+    pub b: Option<String>,
+    /// Folder with A's plugin
+    ///
+    /// It is searched before the usual folders, and must have A's plugin.
+    #[arg(long, value_name = "DIR")]
+    pub transports_a: Option<PathBuf>,
+    /// Folder with B's plugin
+    #[arg(long, value_name = "DIR")]
+    pub transports_b: Option<PathBuf>,
+    /// Environment of A's processes; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
+    pub env_a: Vec<(String, String)>,
+    /// Environment of B's processes; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
+    pub env_b: Vec<(String, String)>,
+}
+
 /// What both sides do, with the flags of the command of each pattern.
 #[derive(Args, Clone, Default)]
+#[command(mut_arg("clients", |clients| clients.value_name("N").value_parser(value_parser!(u32).map(|n| n.to_string()))))]
 pub struct AbWorkloadArgs {
     /// Command whose workload both sides run [default: ping]
     #[arg(long = "pattern", value_name = "COMMAND", value_parser = command())]
     pub command: Option<AbCommand>,
-    /// Messages or calls per second, or max
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true, hide_short_help = true)]
-    pub rate: Option<String>,
-    /// Topics of `publish` or `throughput`, each with a publishing thread
-    #[arg(long, value_name = "N", hide_short_help = true)]
-    pub topics: Option<u32>,
-    /// Publishers of one topic of `publish` or `throughput`
-    #[arg(long, value_name = "N", hide_short_help = true)]
-    pub publishers: Option<u32>,
-    /// Receivers of every message
-    #[arg(long, value_name = "N", hide_short_help = true)]
-    pub followers: Option<u32>,
-    /// Clients of `ping` or `call` in parallel
-    #[arg(long, value_name = "N", hide_short_help = true)]
-    pub clients: Option<u32>,
-    /// Find the highest rate of `throughput` with this loss: 0, 0.5%
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, hide_short_help = true)]
-    pub loss_bound: Option<String>,
-    /// Longest trial of `throughput`, or time for which each --topic is published
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, hide_short_help = true)]
-    pub duration: Option<f64>,
-    /// Topic of `publish` with its own size and rate: NAME:SIZE:RATE; repeatable
-    #[arg(long, value_parser = topic, hide_short_help = true)]
-    pub topic: Vec<WrittenTopic>,
+    #[command(flatten)]
+    pub flags: WorkloadArgs,
     /// Recording for `replay`: a file or folder; several play as one
     #[arg(long, value_name = "FILE.mcap", hide_short_help = true)]
     pub recording: Vec<PathBuf>,
@@ -189,19 +175,10 @@ fn command() -> impl TypedValueParser<Value = AbCommand> {
 
 impl AbWorkloadArgs {
     /// Workload from the flags. Flags that the command lacks are refused later, when the plan is made.
-    pub fn common(&self) -> Common {
-        Common {
-            // Without `--pattern`: the default pattern, or the one of the recording.
-            pattern: self.command.and_then(AbCommand::pattern),
-            rate: self.rate.clone(),
-            topics: self.topics,
-            publishers: self.publishers,
-            followers: self.followers,
-            clients: self.clients.map(|clients| clients.to_string()),
-            loss_bound: self.loss_bound.clone(),
-            duration_s: self.duration,
-            ..Common::default()
-        }
+    pub fn workload(&self) -> WorkloadArgs {
+        // Without `--pattern`: the default pattern, or the one of the recording.
+        let common = Common { pattern: self.command.and_then(AbCommand::pattern), ..self.flags.common.clone() };
+        WorkloadArgs { common, ..self.flags.clone() }
     }
 
     pub fn recording(&self) -> Option<WrittenRecording> {
@@ -224,7 +201,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 impl AbArgs {
     /// Refuses secrets in the environments of both sides, because results record these. Fails if there are any.
     pub fn refuse_secrets(&self) -> Result<(), CliError> {
-        let sides = [("--env-a", &self.env_a), ("--env-b", &self.env_b)];
+        let sides = [("--env-a", &self.sides.env_a), ("--env-b", &self.sides.env_b)];
         let mut all = sides.into_iter().flat_map(|(flag, side)| side.iter().map(move |one| (flag, one)));
         all.try_for_each(|(flag, (key, value))| match secret(key, value) {
             Some(why) => {

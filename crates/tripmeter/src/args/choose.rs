@@ -1,11 +1,13 @@
 use super::experiment::ExperimentArgs;
-use super::measure::{MeasuringArgs, OutputArgs, PublishArgs, RunningArgs, TransportArgs, hidden, measuring_and};
-use super::parsers::words_of;
+use super::measure::{MeasuringArgs, OutputArgs, TransportArgs, hidden, measuring_and};
+use super::parsers::{size, words_of};
+use super::workload::WorkloadArgs;
 use clap::Args;
 use std::path::PathBuf;
 use tripmeter_analysis::flags::Share;
+use tripmeter_model::Pattern;
+use tripmeter_model::experiment::Common;
 use tripmeter_model::figure::Statistic;
-use tripmeter_model::payload;
 
 /// Rank the transports here for a workload, and check limits
 #[derive(Args)]
@@ -85,20 +87,18 @@ impl ChooseArgs {
     /// Experiment of the workload over the transports; `samples` is the number of messages per round.
     pub fn experiment(&self, samples: u64) -> ExperimentArgs {
         let payloads = self.payload.map(|bytes| bytes.to_string());
-        let published = PublishArgs {
-            transports: self.transports.clone(),
-            rate: self.rate.map(|rate| rate.to_string()),
-            followers: self.subscribers,
+        let rate = self.rate.map(|rate| rate.to_string());
+        let (pattern, followers) = (Some(Pattern::Publish), self.subscribers);
+        let common = Common { pattern, rate, followers, ..Common::default() };
+        ExperimentArgs {
+            transports: self.transports.names.clone(),
+            workload: WorkloadArgs { common, ..WorkloadArgs::default() },
             measuring: MeasuringArgs { payloads, samples: Some(samples), ..self.measuring.clone() },
-            running: RunningArgs { rounds: self.rounds, no_floor: true, ..RunningArgs::default() },
-            ..PublishArgs::default()
-        };
-        published.experiment()
+            rounds: self.rounds,
+            no_floor: true,
+            ..ExperimentArgs::default()
+        }
     }
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    payload::parse_size(text).map_err(|error| error.to_string())
 }
 
 fn rate(text: &str) -> Result<f64, String> {

@@ -1,13 +1,11 @@
 //! Experiment requested by the flags of a measuring command.
 
-use super::measure::{
-    AllowedArgs, BurstArgs, CallArgs, CpusArgs, LogArgs, MeasuringArgs, PingArgs, PublishArgs, ReplayArgs, RunArgs,
-    RunningArgs, ThroughputArgs, TransportArgs,
-};
+use super::measure::{AllowedArgs, MeasuringArgs, PatternArgs, PatternCommand, ReplayArgs, RunArgs, RunningArgs};
+use super::workload::WorkloadArgs;
 use crate::recording::files::is_recording;
 use std::path::PathBuf;
 use tripmeter_model::Pattern;
-use tripmeter_model::experiment::{Common, Mode, WrittenRecording, WrittenTopic};
+use tripmeter_model::experiment::{Common, WrittenRecording};
 
 /// Source of an experiment, before flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,10 +22,8 @@ pub struct ExperimentArgs {
     pub written: Written,
     /// Transports to measure; of a preset or file, only their sub-experiments are kept.
     pub transports: Vec<String>,
-    /// Settings of the pattern.
-    pub common: Common,
+    pub workload: WorkloadArgs,
     pub recording: Option<WrittenRecording>,
-    pub topics: Vec<WrittenTopic>,
     pub cpus: Option<String>,
     pub profile: Option<PathBuf>,
     pub rounds: Option<u32>,
@@ -45,18 +41,6 @@ impl ExperimentArgs {
         let is_file = !is_preset && (experiment.contains(['/', '.']) || PathBuf::from(experiment).exists());
         let written = if is_file { Written::File(experiment.into()) } else { Written::Preset(experiment.to_owned()) };
         Self { written, measuring: measuring.clone(), ..Self::default() }
-    }
-
-    /// Request to measure a pattern over the named transports, or over all available ones if none is named.
-    fn for_transports(
-        transports: &TransportArgs,
-        common: Common,
-        cpus: &CpusArgs,
-        measuring: &MeasuringArgs,
-        running: &RunningArgs,
-    ) -> Self {
-        let (transports, cpus, measuring) = (transports.names.clone(), cpus.cpus.clone(), measuring.clone());
-        Self { transports, common, cpus, measuring, ..Self::default() }.with(running)
     }
 
     fn with(self, running: &RunningArgs) -> Self {
@@ -79,99 +63,35 @@ impl RunArgs {
     }
 }
 
-/// Settings for rate and bursts of a pattern.
-fn paced(pattern: Pattern, rate: &Option<String>, bursts: &BurstArgs) -> Common {
-    Common {
-        pattern: Some(pattern),
-        rate: rate.clone(),
-        demand: bursts.demand.clone(),
-        recovery_ms: bursts.recovery.clone(),
-        ..Common::default()
+impl PatternArgs {
+    /// Request to measure a pattern over the named transports, or over all available ones if none is named.
+    fn experiment(&self, pattern: Pattern) -> ExperimentArgs {
+        let common = Common { pattern: Some(pattern), ..self.workload.common.clone() };
+        let experiment = ExperimentArgs {
+            transports: self.transports.names.clone(),
+            workload: WorkloadArgs { common, ..self.workload.clone() },
+            cpus: self.cpus.clone(),
+            measuring: self.measuring.clone(),
+            ..ExperimentArgs::default()
+        };
+        experiment.with(&self.running)
     }
 }
 
-impl PingArgs {
+impl PatternCommand {
     pub fn experiment(&self) -> ExperimentArgs {
-        let common = Common {
-            clients: self.clients.clone(),
-            followers: self.followers,
-            one_way: self.one_way.then_some(true),
-            ..paced(Pattern::Ping, &self.rate, &self.bursts)
-        };
-        ExperimentArgs::for_transports(&self.transports, common, &self.cpus, &self.measuring, &self.running)
-    }
-}
-
-impl PublishArgs {
-    pub fn experiment(&self) -> ExperimentArgs {
-        let common = Common {
-            topics: self.topics,
-            publishers: self.publishers,
-            followers: self.followers,
-            duration_s: self.duration,
-            ..paced(Pattern::Publish, &self.rate, &self.bursts)
-        };
-        let all = ExperimentArgs::for_transports(&self.transports, common, &self.cpus, &self.measuring, &self.running);
-        ExperimentArgs { topics: self.topic.clone(), ..all }
-    }
-}
-
-impl CallArgs {
-    pub fn experiment(&self) -> ExperimentArgs {
-        let is_paced = self.rate.is_some() || self.bursts.demand.is_some();
-        let common = Common {
-            clients: self.clients.clone(),
-            one_way: self.one_way.then_some(true),
-            mode: is_paced.then_some(Mode::FixedFreq),
-            ..paced(Pattern::Call, &self.rate, &self.bursts)
-        };
-        ExperimentArgs::for_transports(&self.transports, common, &self.cpus, &self.measuring, &self.running)
-    }
-}
-
-impl ThroughputArgs {
-    pub fn experiment(&self) -> ExperimentArgs {
-        let common = Common {
-            loss_bound: self.loss_bound.clone(),
-            duration_s: self.duration,
-            topics: self.topics,
-            publishers: self.publishers,
-            followers: self.followers,
-            one_way: self.one_way.then_some(true),
-            ..paced(Pattern::Throughput, &self.rate, &self.bursts)
-        };
-        ExperimentArgs::for_transports(&self.transports, common, &self.cpus, &self.measuring, &self.running)
+        let (pattern, args) = self.parts();
+        args.experiment(pattern)
     }
 }
 
 impl ReplayArgs {
     pub fn experiment(&self) -> ExperimentArgs {
-        let common = Common {
-            pattern: Some(if self.as_calls { Pattern::Call } else { Pattern::Publish }),
-            one_way: self.one_way.then_some(true),
-            followers: self.followers,
-            ..Common::default()
-        };
-        let (more, names): (Vec<String>, _) =
-            self.transports.names.iter().cloned().partition(|word| is_recording(word));
+        let all = self.pattern.experiment(if self.as_calls { Pattern::Call } else { Pattern::Publish });
+        let (more, transports): (Vec<_>, _) = all.transports.into_iter().partition(|word| is_recording(word));
         let files = [self.recording.clone()].into_iter().chain(more.into_iter().map(PathBuf::from)).collect();
         let Self { speed, from: from_s, until: until_s, .. } = *self;
-        ExperimentArgs {
-            recording: Some(WrittenRecording { files, speed, topics: self.topics.clone(), from_s, until_s }),
-            ..ExperimentArgs::for_transports(
-                &TransportArgs { names },
-                common,
-                &self.cpus,
-                &self.measuring,
-                &self.running,
-            )
-        }
-    }
-}
-
-impl LogArgs {
-    pub fn experiment(&self) -> ExperimentArgs {
-        let common = Common { pattern: Some(Pattern::Log), ..Common::default() };
-        ExperimentArgs::for_transports(&self.transports, common, &self.cpus, &self.measuring, &self.running)
+        let recording = Some(WrittenRecording { files, speed, topics: self.topics.clone(), from_s, until_s });
+        ExperimentArgs { transports, recording, ..all }
     }
 }

@@ -1,8 +1,8 @@
 use super::experiment::ExperimentArgs;
 use super::measure::{MeasuringArgs, OutputArgs, hidden};
+use super::parsers::size;
 use clap::{Arg, Args};
 use std::path::PathBuf;
-use tripmeter_model::payload;
 
 /// Split the time of a message: calls, transit, wake-up, kernel
 #[derive(Args)]
@@ -81,8 +81,4 @@ impl ExplainArgs {
             ..ExperimentArgs::default()
         }
     }
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    payload::parse_size(text).map_err(|error| error.to_string())
 }

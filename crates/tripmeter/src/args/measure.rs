@@ -1,15 +1,15 @@
 //! Arguments of the measuring commands: `run`, a command per pattern, and `follow`. [`super::experiment`] holds the
 //! requests made from them.
 
-use super::parsers::{text_path, topic, words, words_of};
+use super::parsers::{text_path, words, words_of};
 use super::sorting::SortArgs;
-use clap::{Arg, Args};
+use super::workload::WorkloadArgs;
+use clap::{Arg, Args, Id, Subcommand};
 use std::path::PathBuf;
 use std::str::FromStr;
-use tripmeter_model::experiment::WrittenTopic;
 use tripmeter_model::interference::{BackgroundLoad, Sched};
 use tripmeter_model::plan::{Daemons, Raw, Streams};
-use tripmeter_model::{Touch, Wait};
+use tripmeter_model::{Pattern, Touch, Wait};
 
 const CODES: &str = "Exit codes: 0 good, 1 refused by --strict, 64 wrong usage, 65 wrong data, 66 no
 such file, 69 something is missing, 70 our fault, 73 cannot create, 75 the
@@ -26,45 +26,21 @@ fn with_codes(examples: &str) -> String {
     format!("{examples}\n{CODES}")
 }
 
-/// Flags on how to measure: all of [`MeasuringArgs`] except `no_spin`, which concerns the machine's audit.
-const MEASURING: [&str; 22] = [
-    "payloads",
-    "samples",
-    "wait",
-    "touch",
-    "sched",
-    "background",
-    "warmup",
-    "time_cap",
-    "loss_timeout",
-    "leader_cpu",
-    "follower_cpu",
-    "attempts",
-    "seed",
-    "raw",
-    "keep_samples",
-    "streams",
-    "daemons",
-    "to",
-    "interface",
-    "to_interface",
-    "push",
-    "max_clock_error",
-];
-
-/// [`MEASURING`], and more flags.
-pub fn measuring_and(more: &[&'static str]) -> Vec<&'static str> {
-    [more, &MEASURING].concat()
+/// Flags of [`MeasuringArgs`], and more. `no_spin` is left out, as it concerns the machine's audit.
+pub fn measuring_and(more: &[&'static str]) -> Vec<Id> {
+    let all = MeasuringArgs::augment_args(clap::Command::new(""));
+    let measuring = all.get_arguments().map(|argument| argument.get_id().clone()).filter(|id| id != "no_spin");
+    measuring.chain(more.iter().map(|id| Id::from(*id))).collect()
 }
 
 /// Flags that must be repeated to resume a run, which would otherwise log in to hosts that somebody else chose.
 const GIVEN_AGAIN: [&str; 4] = ["to", "push", "interface", "to_interface"];
 
 /// Flags that a resumed run takes from its plan.
-fn of_a_plan() -> Vec<&'static str> {
+fn of_a_plan() -> Vec<Id> {
     let mut flags =
         measuring_and(&["experiment", "only", "rounds", "repeat_for", "no_floor", "profile", "print", "output"]);
-    flags.retain(|flag| !GIVEN_AGAIN.contains(flag));
+    flags.retain(|flag| !GIVEN_AGAIN.contains(&flag.as_str()));
     flags
 }
 
@@ -107,175 +83,87 @@ pub struct RunArgs {
     pub running: RunningArgs,
 }
 
-/// Measure round trips
+/// Commands that measure a pattern.
+#[derive(Subcommand)]
+pub enum PatternCommand {
+    /// Measure round trips
+    #[command(after_help = examples!("tripmeter ping uds tcp --payloads 1k,64k" "tripmeter ping 'uds/*' --wait block"))]
+    #[command(after_long_help = with_codes(examples!(
+        "tripmeter ping uds tcp --payloads 1k..4M"
+        "tripmeter ping 'uds/*' --wait block -o results/sockets"
+        "tripmeter ping 'mq?packet=4096' --json"
+        "tripmeter ping fastdds/udp --profile mine.xml"
+        "tripmeter ping uds tcp --payloads 1k --rate 10,1000 -n 200"
+        "tripmeter ping shm --followers 3 --payloads 1k,64k"
+        "tripmeter ping uds tcp --clients 1,4"
+        "tripmeter ping iceoryx --rendezvous         with `tripmeter follow` in another terminal"
+    )))]
+    Ping(PatternArgs),
+    /// Measure one-way latency at a fixed rate
+    #[command(mut_arg("duration", |duration| duration.requires("topic").hide_short_help(true)))]
+    #[command(after_help = examples!("tripmeter publish uds shm --topics 4 --rate 1000" "tripmeter publish shm --followers 8"))]
+    #[command(after_long_help = with_codes(examples!(
+        "tripmeter publish uds shm --payloads 1k --topics 4 -n 5000"
+        "tripmeter publish tcp --rate 100,1000,10000 --wait block"
+        "tripmeter publish uds udp --publishers 4 --rate 250"
+        "tripmeter publish shm --followers 8 --rate 20"
+        "tripmeter publish uds --topic /camera:2M:30 --topic /imu:200:500"
+    )))]
+    Publish(PatternArgs),
+    /// Measure calls: a request and its answer
+    #[command(after_help = examples!("tripmeter call uds tcp --clients 1,4,8" "tripmeter call grpc --rate 1000"))]
+    #[command(after_long_help = with_codes(examples!(
+        "tripmeter call uds tcp --payloads 1k --clients 1,4,8"
+        "tripmeter call grpc http --rate 1000 --clients 4"
+        "tripmeter call uds --demand 4 --recovery 5"
+    )))]
+    Call(PatternArgs),
+    /// Measure messages per second, and what is lost
+    #[command(after_help = examples!("tripmeter throughput uds shm" "tripmeter throughput udp --loss-bound 0.5%"))]
+    #[command(after_long_help = with_codes(examples!(
+        "tripmeter throughput uds shm --payloads 1k,64k"
+        "tripmeter throughput udp --loss-bound 0.5% --duration 2"
+        "tripmeter throughput tcp --rate 1000,max"
+        "tripmeter throughput tcp --demand 100,1000 --recovery 5,10"
+        "tripmeter throughput uds tcp --topics 4"
+    )))]
+    Throughput(PatternArgs),
+    /// Measure the calls of a logger, and count its lines
+    #[command(alias = "logger", mut_args = |argument| hidden(argument, &["touch"]))]
+    #[command(after_help = examples!("tripmeter log" "tripmeter log spdlog 'write/*' --payloads 32..8k"))]
+    #[command(after_long_help = with_codes(examples!(
+        "tripmeter log"
+        "tripmeter log spdlog 'write/*' --payloads 32..8k -n 1000"
+    )))]
+    Log(PatternArgs),
+}
+
+/// Arguments of a command that measures a pattern.
 #[derive(Args)]
-#[command(after_help = examples!("tripmeter ping uds tcp --payloads 1k,64k" "tripmeter ping 'uds/*' --wait block"))]
-#[command(after_long_help = with_codes(examples!(
-    "tripmeter ping uds tcp --payloads 1k..4M"
-    "tripmeter ping 'uds/*' --wait block -o results/sockets"
-    "tripmeter ping 'mq?packet=4096' --json"
-    "tripmeter ping fastdds/udp --profile mine.xml"
-    "tripmeter ping uds tcp --payloads 1k --rate 10,1000 -n 200"
-    "tripmeter ping shm --followers 3 --payloads 1k,64k"
-    "tripmeter ping uds tcp --clients 1,4"
-    "tripmeter ping iceoryx --rendezvous         with `tripmeter follow` in another terminal"
-)))]
-pub struct PingArgs {
+pub struct PatternArgs {
     #[command(flatten)]
     pub transports: TransportArgs,
-    /// Round trips per second [default: closed loop]
-    ///
-    /// Each of several rates is a trial of its own.
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
-    pub rate: Option<String>,
-    /// Clients in parallel, each with a link of its own [default: 1]
-    ///
-    /// Each of several numbers is a sub-experiment of its own.
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
-    pub clients: Option<String>,
-    /// Receivers of every message, up to 64 [default: 1]
-    #[arg(long, value_name = "N")]
-    pub followers: Option<u32>,
-    /// Also measure one-way latency
-    #[arg(long)]
-    pub one_way: bool,
     #[command(flatten)]
-    pub bursts: BurstArgs,
-    #[command(flatten)]
-    pub cpus: CpusArgs,
+    pub workload: WorkloadArgs,
+    /// Confine both processes to these CPUs, e.g. 0-2; the kernel chooses among them
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true, hide_short_help = true)]
+    pub cpus: Option<String>,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
     #[command(flatten)]
     pub running: RunningArgs,
 }
 
-/// Measure one-way latency at a fixed rate
-#[derive(Args, Default)]
-#[command(after_help = examples!("tripmeter publish uds shm --topics 4 --rate 1000" "tripmeter publish shm --followers 8"))]
-#[command(after_long_help = with_codes(examples!(
-    "tripmeter publish uds shm --payloads 1k --topics 4 -n 5000"
-    "tripmeter publish tcp --rate 100,1000,10000 --wait block"
-    "tripmeter publish uds udp --publishers 4 --rate 250"
-    "tripmeter publish shm --followers 8 --rate 20"
-    "tripmeter publish uds --topic /camera:2M:30 --topic /imu:200:500"
-)))]
-pub struct PublishArgs {
-    #[command(flatten)]
-    pub transports: TransportArgs,
-    /// Messages per second of each publisher [default: 1000]
-    ///
-    /// Each of several rates is a trial of its own.
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
-    pub rate: Option<String>,
-    /// Topics, each with a publishing thread [default: 1]
-    #[arg(long, value_name = "N")]
-    pub topics: Option<u32>,
-    /// Topic of its own size and rate: NAME:SIZE:RATE
-    ///
-    /// It may be repeated: all topics are published at once, each with a thread, like a recording of them.
-    #[arg(long, value_parser = topic)]
-    pub topic: Vec<WrittenTopic>,
-    /// Time for which those topics are published [default: 10]
-    #[arg(long, value_name = "SECONDS", requires = "topic", allow_negative_numbers = true, hide_short_help = true)]
-    pub duration: Option<f64>,
-    /// Publishers of one topic [default: 1]
-    ///
-    /// Each publisher has its own link and thread.
-    #[arg(long, value_name = "N")]
-    pub publishers: Option<u32>,
-    /// Subscribers, up to 512 [default: 1]
-    #[arg(long, value_name = "N")]
-    pub followers: Option<u32>,
-    #[command(flatten)]
-    pub bursts: BurstArgs,
-    #[command(flatten)]
-    pub cpus: CpusArgs,
-    #[command(flatten)]
-    pub measuring: MeasuringArgs,
-    #[command(flatten)]
-    pub running: RunningArgs,
-}
-
-/// Measure calls: a request and its answer
-#[derive(Args)]
-#[command(after_help = examples!("tripmeter call uds tcp --clients 1,4,8" "tripmeter call grpc --rate 1000"))]
-#[command(after_long_help = with_codes(examples!(
-    "tripmeter call uds tcp --payloads 1k --clients 1,4,8"
-    "tripmeter call grpc http --rate 1000 --clients 4"
-    "tripmeter call uds --demand 4 --recovery 5"
-)))]
-pub struct CallArgs {
-    #[command(flatten)]
-    pub transports: TransportArgs,
-    /// Calls per second of each client [default: closed loop]
-    ///
-    /// Each of several rates is a trial of its own.
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
-    pub rate: Option<String>,
-    /// Clients in parallel [default: 1]
-    ///
-    /// Each of several numbers is a sub-experiment of its own.
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
-    pub clients: Option<String>,
-    /// Also measure one-way latency of requests
-    #[arg(long)]
-    pub one_way: bool,
-    #[command(flatten)]
-    pub bursts: BurstArgs,
-    #[command(flatten)]
-    pub cpus: CpusArgs,
-    #[command(flatten)]
-    pub measuring: MeasuringArgs,
-    #[command(flatten)]
-    pub running: RunningArgs,
-}
-
-/// Measure messages per second, and what is lost
-#[derive(Args)]
-#[command(after_help = examples!("tripmeter throughput uds shm" "tripmeter throughput udp --loss-bound 0.5%"))]
-#[command(after_long_help = with_codes(examples!(
-    "tripmeter throughput uds shm --payloads 1k,64k"
-    "tripmeter throughput udp --loss-bound 0.5% --duration 2"
-    "tripmeter throughput tcp --rate 1000,max"
-    "tripmeter throughput tcp --demand 100,1000 --recovery 5,10"
-    "tripmeter throughput uds tcp --topics 4"
-)))]
-pub struct ThroughputArgs {
-    #[command(flatten)]
-    pub transports: TransportArgs,
-    /// Messages per second, or max [default: max]
-    ///
-    /// Each of several rates is a trial of its own.
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
-    pub rate: Option<String>,
-    /// Find the highest rate with this loss: 0, 0.5%
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
-    pub loss_bound: Option<String>,
-    /// Longest trial [default: 1, or none with -n]
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub duration: Option<f64>,
-    /// Topics in parallel [default: 1]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub topics: Option<u32>,
-    /// Publishers of the one topic [default: 1]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub publishers: Option<u32>,
-    /// Receivers of every message, up to 64 [default: 1]
-    #[arg(long, value_name = "N")]
-    pub followers: Option<u32>,
-    /// Also measure one-way latency
-    ///
-    /// This costs a clock reading per message.
-    #[arg(long)]
-    pub one_way: bool,
-    #[command(flatten)]
-    pub bursts: BurstArgs,
-    #[command(flatten)]
-    pub cpus: CpusArgs,
-    #[command(flatten)]
-    pub measuring: MeasuringArgs,
-    #[command(flatten)]
-    pub running: RunningArgs,
+impl PatternCommand {
+    pub fn parts(&self) -> (Pattern, &PatternArgs) {
+        match self {
+            Self::Ping(args) => (Pattern::Ping, args),
+            Self::Publish(args) => (Pattern::Publish, args),
+            Self::Call(args) => (Pattern::Call, args),
+            Self::Throughput(args) => (Pattern::Throughput, args),
+            Self::Log(args) => (Pattern::Log, args),
+        }
+    }
 }
 
 /// Hides flags that do not apply to a command; if given, they are refused with the reason.
@@ -287,6 +175,8 @@ pub fn hidden(argument: Arg, flags: &[&str]) -> Arg {
 /// Publish a recording again, with its times and sizes
 #[derive(Args)]
 #[command(mut_args = |argument| hidden(argument, &["payloads", "samples"]))]
+#[command(mut_arg("one-way", |one_way| one_way.requires("as_calls")))]
+#[command(mut_arg("followers", |followers| followers.conflicts_with("as_calls")))]
 #[command(after_help = examples!("tripmeter replay drive.mcap uds shm" "tripmeter replay drive.mcap grpc --as-calls"))]
 #[command(after_long_help = with_codes(examples!(
     "tripmeter replay drive.mcap uds shm"
@@ -301,15 +191,14 @@ pub struct ReplayArgs {
     /// times of their messages: further words with these endings are files too.
     #[arg(value_name = "FILE.mcap|FOLDER")]
     pub recording: PathBuf,
-    #[command(flatten)]
-    pub transports: TransportArgs,
     /// Play it N times faster [default: 1]
     ///
     /// From 0.001 to 1000.
     #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
     pub speed: Option<f64>,
     /// Play only these topics: /imu,/camera
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    // Its identifier is not that of the flag of the workload, which is a number.
+    #[arg(long = "topics", id = "played", value_name = "LIST", value_delimiter = ',')]
     pub topics: Vec<String>,
     /// Play it from this second after its first message [default: 0]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
@@ -320,37 +209,8 @@ pub struct ReplayArgs {
     /// Send each message as a call; each topic is a client
     #[arg(long)]
     pub as_calls: bool,
-    /// Also measure one-way latency of requests
-    #[arg(long, requires = "as_calls")]
-    pub one_way: bool,
-    /// Subscribers, up to 512 [default: 1]
-    #[arg(long, value_name = "N", conflicts_with = "as_calls")]
-    pub followers: Option<u32>,
     #[command(flatten)]
-    pub cpus: CpusArgs,
-    #[command(flatten)]
-    pub measuring: MeasuringArgs,
-    #[command(flatten)]
-    pub running: RunningArgs,
-}
-
-/// Measure the calls of a logger, and count its lines
-#[derive(Args)]
-#[command(mut_args = |argument| hidden(argument, &["touch"]))]
-#[command(after_help = examples!("tripmeter log" "tripmeter log spdlog 'write/*' --payloads 32..8k"))]
-#[command(after_long_help = with_codes(examples!(
-    "tripmeter log"
-    "tripmeter log spdlog 'write/*' --payloads 32..8k -n 1000"
-)))]
-pub struct LogArgs {
-    #[command(flatten)]
-    pub transports: TransportArgs,
-    #[command(flatten)]
-    pub cpus: CpusArgs,
-    #[command(flatten)]
-    pub measuring: MeasuringArgs,
-    #[command(flatten)]
-    pub running: RunningArgs,
+    pub pattern: PatternArgs,
 }
 
 /// Answer a measuring command that waits with --rendezvous
@@ -385,28 +245,6 @@ pub struct TransportArgs {
     /// `tripmeter list` lists them. `uds/*` stands for every variant of a system, `*` for every system here.
     #[arg(value_name = "TRANSPORT")]
     pub names: Vec<String>,
-}
-
-/// Messages in bursts.
-#[derive(Args, Clone, Default)]
-pub struct BurstArgs {
-    /// Send messages in bursts of N
-    ///
-    /// Each of several numbers is a trial of its own, after the rates. All messages of a burst are due when it begins.
-    /// The bursts of all topics and clients begin together; under `throughput` they are sent one after the other.
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
-    pub demand: Option<String>,
-    /// Milliseconds from the start of one burst to the next [default: 5]
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true, hide_short_help = true)]
-    pub recovery: Option<String>,
-}
-
-/// The cores of both sides.
-#[derive(Args, Clone, Default)]
-pub struct CpusArgs {
-    /// Confine both processes to these CPUs, e.g. 0-2; the kernel chooses among them
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true, hide_short_help = true)]
-    pub cpus: Option<String>,
 }
 
 /// Other hosts.
@@ -451,14 +289,8 @@ pub struct MeasuringArgs {
     /// Write and read nothing, the first cache line or all of the payload behind the 16-byte header
     #[arg(long, value_parser = words::<Touch>(&["none", "header", "full"]), hide_short_help = true)]
     pub touch: Option<Touch>,
-    /// Scheduling of both processes: normal (other) or real time (fifo:1 to fifo:98) [default: other]
-    #[arg(long, value_name = "CLASS", hide_short_help = true)]
-    pub sched: Option<Sched>,
-    /// Disturb the measurement by load: cpu:N (N busy threads), memory, network, several by comma; or none
-    ///
-    /// Each --background makes its own sub-experiment: `--background none --background cpu:1` compares load and rest.
-    #[arg(long, alias = "load", value_name = "LIST", hide_short_help = true)]
-    pub background: Vec<BackgroundLoad>,
+    #[command(flatten)]
+    pub interference: InterferenceArgs,
     /// Uncounted messages before the samples [default: 1000 or a tenth of the samples, whichever is less]
     #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
     pub warmup: Option<u64>,
@@ -468,12 +300,8 @@ pub struct MeasuringArgs {
     /// Seconds without an answer after which a message is lost or a call times out [default: 1; calls: 3]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, hide_short_help = true)]
     pub loss_timeout: Option<f64>,
-    /// The leader's CPU, or `none` to leave it to the kernel [default: apart from the follower's]
-    #[arg(long, value_name = "CPU", hide_short_help = true)]
-    pub leader_cpu: Option<Cpu>,
-    /// The CPU of the followers, or `none`
-    #[arg(long, value_name = "CPU", hide_short_help = true)]
-    pub follower_cpu: Option<Cpu>,
+    #[command(flatten)]
+    pub pinning: PinningArgs,
     /// Attempts at a payload if the core-to-core latency changes meanwhile: 1 to 3 [default: 3]
     #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
     pub attempts: Option<u32>,
@@ -483,6 +311,42 @@ pub struct MeasuringArgs {
     /// Seed of the random order
     #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
     pub seed: Option<u64>,
+    #[command(flatten)]
+    pub kept: KeptArgs,
+    /// Start daemons that are not running (and stop them afterwards), or require that they run
+    #[arg(long, value_parser = words_of(&[("start", Daemons::Start), ("require", Daemons::Require)]), hide_short_help = true)]
+    pub daemons: Option<Daemons>,
+    #[command(flatten)]
+    pub hosts: HostsArgs,
+}
+
+/// Scheduling, and load beside the measurement.
+#[derive(Args, Clone, Default)]
+pub struct InterferenceArgs {
+    /// Scheduling of both processes: normal (other) or real time (fifo:1 to fifo:98) [default: other]
+    #[arg(long, value_name = "CLASS", hide_short_help = true)]
+    pub sched: Option<Sched>,
+    /// Disturb the measurement by load: cpu:N (N busy threads), memory, network, several by comma; or none
+    ///
+    /// Each --background makes its own sub-experiment: `--background none --background cpu:1` compares load and rest.
+    #[arg(long, alias = "load", value_name = "LIST", hide_short_help = true)]
+    pub background: Vec<BackgroundLoad>,
+}
+
+/// A CPU for each side.
+#[derive(Args, Clone, Default)]
+pub struct PinningArgs {
+    /// The leader's CPU, or `none` to leave it to the kernel [default: apart from the follower's]
+    #[arg(long, value_name = "CPU", hide_short_help = true)]
+    pub leader_cpu: Option<Cpu>,
+    /// The CPU of the followers, or `none`
+    #[arg(long, value_name = "CPU", hide_short_help = true)]
+    pub follower_cpu: Option<Cpu>,
+}
+
+/// Samples and figures that results keep.
+#[derive(Args, Clone, Default)]
+pub struct KeptArgs {
     /// Formats of the files with all samples: samples, parquet, eprosima (round trips only), several by comma; or none
     /// [default: samples]
     #[arg(long, value_name = "LIST", hide_short_help = true)]
@@ -493,11 +357,6 @@ pub struct MeasuringArgs {
     /// Topics and clients that get their own figures: few (the first 16 and the slowest) or all [default: few]
     #[arg(long, value_parser = words_of(&[("few", Streams::Few), ("all", Streams::All)]), hide_short_help = true)]
     pub streams: Option<Streams>,
-    /// Start daemons that are not running (and stop them afterwards), or require that they run
-    #[arg(long, value_parser = words_of(&[("start", Daemons::Start), ("require", Daemons::Require)]), hide_short_help = true)]
-    pub daemons: Option<Daemons>,
-    #[command(flatten)]
-    pub hosts: HostsArgs,
 }
 
 /// What every measuring command but `ab` has.
@@ -633,19 +492,5 @@ impl FromStr for Cpu {
             "none" => Ok(Cpu::Any),
             _ => text.parse().map(Cpu::Number).map_err(|_| "write the number of a CPU, or none".to_owned()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn the_list_of_flags_for_measuring_is_whole() {
-        let all = MeasuringArgs::augment_args(clap::Command::new("x"));
-        let all: BTreeSet<&str> = all.get_arguments().map(|one| one.get_id().as_str()).collect();
-        let listed: BTreeSet<&str> = measuring_and(&["no_spin"]).into_iter().collect();
-        assert_eq!(all, listed);
     }
 }

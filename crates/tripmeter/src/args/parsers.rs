@@ -2,6 +2,7 @@ use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser}
 use std::path::PathBuf;
 use std::str::FromStr;
 use tripmeter_model::experiment::WrittenTopic;
+use tripmeter_model::payload;
 
 /// Parser of a path that must be UTF-8, because it is written to files and passed to other processes.
 pub fn text_path() -> impl TypedValueParser<Value = PathBuf> {
@@ -27,6 +28,11 @@ pub fn words_of<T: Copy + Send + Sync + 'static>(
         let pair = pairs.iter().find(|(word, _)| *word == typed);
         pair.expect("only these words are let through").1
     })
+}
+
+/// Parses a size, e.g. `64k`, to bytes.
+pub fn size(text: &str) -> Result<u64, String> {
+    payload::parse_size(text).map_err(|error| error.to_string())
 }
 
 /// Parses `NAME:SIZE:RATE`; the name may have colons.

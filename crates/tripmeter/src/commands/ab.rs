@@ -157,14 +157,14 @@ fn measure(
 }
 
 fn registry(args: &AbArgs, side: usize, program: &Path) -> Result<Registry, CliError> {
-    let folder = [&args.transports_a, &args.transports_b][side];
+    let folder = [&args.sides.transports_a, &args.sides.transports_b][side];
     let first = folder.iter().map(|folder| {
         folder.canonicalize().map_err(|error| {
             let text = format!("folder '{}' of plugins cannot be read: {error}", folder.display());
             CliError::new(exit::NO_INPUT, text)
         })
     });
-    let environment = [&args.env_a, &args.env_b][side].iter().cloned().collect();
+    let environment = [&args.sides.env_a, &args.sides.env_b][side].iter().cloned().collect();
     let prober = Prober { program: program.to_path_buf(), environment };
     experiment::registry_with(&first.collect::<Result<Vec<_>, _>>()?, &args.output.plugins.plugin, prober)
 }
@@ -177,12 +177,11 @@ fn plugin(registry: &Registry, side: &SubExperiment) -> Option<Result<HashedPlug
 fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> Result<Plan, CliError> {
     let (mut plan, mut sides) = (None, Vec::new());
     for side in [0, 1] {
-        let written = [Some(&args.a), args.b.as_ref()][side].unwrap_or(&args.a);
+        let written = [Some(&args.sides.a), args.sides.b.as_ref()][side].unwrap_or(&args.sides.a);
         let mut experiment = ExperimentArgs {
             transports: vec![written.clone()],
-            common: args.workload.common(),
+            workload: args.workload.workload(),
             recording: args.workload.recording(),
-            topics: args.workload.topic.clone(),
             measuring: args.measuring.clone(),
             no_floor: true,
             // Any number above 1 will do: the number of rounds is decided later.
@@ -206,7 +205,7 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> R
         drop(found);
         in_its_folder(args, side, &sub, &registries[side])?;
         sub.name = SIDES[side].to_owned();
-        sub.environment = [&args.env_a, &args.env_b][side].iter().cloned().collect();
+        sub.environment = [&args.sides.env_a, &args.sides.env_b][side].iter().cloned().collect();
         sides.push(sub);
         plan.get_or_insert(made);
     }
@@ -228,8 +227,8 @@ fn usual_figures(side: &SubExperiment) -> usize {
 fn recording(args: &AbArgs, stop: &AtomicBool) -> Result<Option<Opened>, CliError> {
     let experiment = Experiment {
         written_recording: args.workload.recording(),
-        written_topics: args.workload.topic.clone(),
-        duration_s: args.workload.duration,
+        written_topics: args.workload.flags.topics.clone(),
+        duration_s: args.workload.flags.common.duration_s,
         ..Experiment::default()
     };
     let has_file = experiment.written_recording.is_some();
@@ -248,7 +247,7 @@ fn recording(args: &AbArgs, stop: &AtomicBool) -> Result<Option<Opened>, CliErro
 
 /// Refuses a side that has its own plugin folder but takes its plugin from elsewhere.
 fn in_its_folder(args: &AbArgs, side: usize, sub: &SubExperiment, registry: &Registry) -> Result<(), CliError> {
-    let Some(folder) = [&args.transports_a, &args.transports_b][side] else { return Ok(()) };
+    let Some(folder) = [&args.sides.transports_a, &args.sides.transports_b][side] else { return Ok(()) };
     let canonical = |path: &Path| path.canonicalize().ok();
     let is_in = |file: &Path| file.parent().is_some_and(|parent| canonical(parent) == canonical(folder));
     if registry.plugin_file(&sub.transport.system).is_some_and(is_in) {

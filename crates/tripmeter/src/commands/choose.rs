@@ -28,7 +28,7 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     if args.measuring.payloads.is_some() {
         return Err(CliError::new(exit::USAGE, "--payloads does not apply here; give one size with --payload"));
     }
-    if args.measuring.background.len() > 1 {
+    if args.measuring.interference.background.len() > 1 {
         return Err(CliError::new(exit::USAGE, "choose compares transports under one load; give --background once"));
     }
     if let Some(folder) = &args.from {

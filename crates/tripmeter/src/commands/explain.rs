@@ -79,10 +79,10 @@ fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
             Err(CliError::new(exit::USAGE, "--payloads does not apply here; give one size with --payload"))
         }
         measuring if measuring.touch.is_some() => refused("--touch"),
-        measuring if !measuring.background.is_empty() => refused("--background"),
-        measuring if measuring.raw.is_some() => refused("--raw"),
+        measuring if !measuring.interference.background.is_empty() => refused("--background"),
+        measuring if measuring.kept.raw.is_some() => refused("--raw"),
         measuring if measuring.attempts.is_some() => refused("--attempts"),
-        measuring if measuring.streams.is_some() => refused("--streams"),
+        measuring if measuring.kept.streams.is_some() => refused("--streams"),
         measuring if measuring.seed.is_some() => refused("--seed"),
         _ => Ok(()),
     }

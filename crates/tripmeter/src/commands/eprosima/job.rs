@@ -2,7 +2,7 @@
 
 use super::folder::{ExperimentFolder, Source};
 use super::{check, history, process, prune};
-use crate::args::{ExperimentArgs, JobArgs, MeasuringArgs};
+use crate::args::{ExperimentArgs, JobArgs, KeptArgs, MeasuringArgs};
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::measurement::{Prepared, exit_code};
@@ -26,7 +26,8 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     let limits = check::requirements(&args.requirements)?;
     let results = args.database.join("experiments_results");
     let place = args.label.as_deref().map(|label| named(&results, label)).transpose()?;
-    let measuring = MeasuringArgs { raw: Some(Raw { eprosima: true, ..Raw::NONE }), ..MeasuringArgs::default() };
+    let kept = KeptArgs { raw: Some(Raw { eprosima: true, ..Raw::NONE }), ..KeptArgs::default() };
+    let measuring = MeasuringArgs { kept, ..MeasuringArgs::default() };
     let experiment = ExperimentArgs::written(&args.experiment, &measuring);
     let prepared = Prepared::new(&experiment, &args.plugins, args.quiet)?;
     if prepared.plan.rounds > 1 {

@@ -1,6 +1,6 @@
 //! Parts of a command that a fleet runs.
 
-use crate::args::{Command, ExperimentArgs, MeasuringArgs, OutputArgs};
+use crate::args::{Command, ExperimentArgs, MeasuringArgs, OutputArgs, RunningArgs};
 
 pub struct MeasuringCommand<'a> {
     /// `None` if it measures several experiments.
@@ -11,31 +11,28 @@ pub struct MeasuringCommand<'a> {
     pub unfit: Option<&'static str>,
 }
 
+impl<'a> MeasuringCommand<'a> {
+    fn of_one(experiment: ExperimentArgs, measuring: &'a MeasuringArgs, running: &'a RunningArgs) -> Option<Self> {
+        let flags =
+            [("--print", running.print), ("--live", running.live), ("--rendezvous", running.rendezvous.is_some())];
+        let unfit = flags.into_iter().find(|(_, is_set)| *is_set).map(|(flag, _)| flag);
+        Some(Self { experiment: Some(experiment), measuring, output: &running.output, unfit })
+    }
+}
+
 impl Command {
     /// Parts of a measuring command; `None` for any other command.
     pub fn measuring(&self) -> Option<MeasuringCommand<'_>> {
-        macro_rules! running {
-            ($args:expr) => {{
-                let running = &$args.running;
-                let flags = [
-                    ("--print", running.print),
-                    ("--live", running.live),
-                    ("--rendezvous", running.rendezvous.is_some()),
-                ];
-                let unfit = flags.into_iter().find(|(_, is_set)| *is_set).map(|(flag, _)| flag);
-                let experiment = Some($args.experiment());
-                Some(MeasuringCommand { experiment, measuring: &$args.measuring, output: &running.output, unfit })
-            }};
-        }
         let other = |measuring, output, unfit| Some(MeasuringCommand { experiment: None, measuring, output, unfit });
         match self {
-            Command::Run(args) => running!(args),
-            Command::Ping(args) => running!(args),
-            Command::Publish(args) => running!(args),
-            Command::Call(args) => running!(args),
-            Command::Throughput(args) => running!(args),
-            Command::Replay(args) => running!(args),
-            Command::Log(args) => running!(args),
+            Command::Run(args) => MeasuringCommand::of_one(args.experiment(), &args.measuring, &args.running),
+            Command::Replay(args) => {
+                MeasuringCommand::of_one(args.experiment(), &args.pattern.measuring, &args.pattern.running)
+            }
+            Command::Pattern(command) => {
+                let (_, args) = command.parts();
+                MeasuringCommand::of_one(command.experiment(), &args.measuring, &args.running)
+            }
             Command::Ab(args) => other(&args.measuring, &args.output, args.live.then_some("--live")),
             Command::Choose(args) => other(&args.measuring, &args.output, args.print.then_some("--print")),
             Command::Explain(args) => other(&args.measuring, &args.output, args.from.as_ref().map(|_| "--from")),

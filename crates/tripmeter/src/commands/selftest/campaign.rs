@@ -7,7 +7,9 @@ pub mod outcome;
 pub mod phase;
 
 use super::bench::Bench;
-use crate::args::{AbArgs, AbWorkloadArgs, ExperimentArgs, FiguresArgs, MeasuringArgs, OutputArgs, PluginArgs, Share};
+use crate::args::{
+    AbArgs, AbWorkloadArgs, ExperimentArgs, FiguresArgs, MeasuringArgs, OutputArgs, PluginArgs, Share, SidesArgs,
+};
 use crate::commands::ab::{judge, this_build};
 use crate::error::CliError;
 use crate::lock::lock;
@@ -296,12 +298,7 @@ fn measuring(seed: u64) -> MeasuringArgs {
 
 fn arguments(phase: &Phase, seed: u64, folder: &Path, budget_s: f64) -> AbArgs {
     AbArgs {
-        a: phase.transport.to_owned(),
-        b: None,
-        transports_a: None,
-        transports_b: None,
-        env_a: Vec::new(),
-        env_b: Vec::new(),
+        sides: SidesArgs { a: phase.transport.to_owned(), ..SidesArgs::default() },
         workload: AbWorkloadArgs::default(),
         figures: FiguresArgs::default(),
         measuring: measuring(seed),
