@@ -40,10 +40,10 @@ fn check_outcome(faults: &mut Faults, outcome: &PartOutcome<'_>) {
         Verdict::NotVisible => proof.claim == Claim::Other,
         Verdict::Failed => false,
     });
-    faults.check(good, || format!("{name}: proof of the path: {:?}", result.path_proof));
+    faults.check(good, || format!("{name}: path proof: {:?}", result.path_proof));
     let found: Vec<u64> = result.cells.iter().map(|cell| cell.payload_bytes).collect();
     faults.check(found == plan.payloads && !found.is_empty(), || {
-        format!("{name}: payloads {found:?}, planned {:?}", plan.payloads)
+        format!("{name}: payloads {found:?}, but {:?} were planned", plan.payloads)
     });
 }
 

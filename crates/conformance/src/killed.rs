@@ -16,7 +16,7 @@ pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_
     let name = variant.name();
     let measured = variant.declared.patterns.iter().find(|pattern| !facts(**pattern).is_log());
     let Some((pattern, wait)) = measured.zip(variant.declared.waits.first()) else {
-        (suite.say)(&format!("conformance: {name}: nobody is killed: it has no messages to another process"));
+        (suite.say)(&format!("conformance: {name}: no process is killed, as none receives messages from another"));
         return Ok(());
     };
     let sizes: Vec<u64> = PAYLOADS.collect();

@@ -23,7 +23,7 @@ pub(crate) fn check_settings(faults: &mut Faults, description: &Description) {
             .filter(|_| setting.names == Some(Names::Nothing));
         faults.check(naming.is_none(), || {
             let word = naming.unwrap_or_default();
-            format!("{place} declares that it names nothing, and its name or values say '{word}'")
+            format!("{place} declares that it names nothing, but its name or values contain '{word}'")
         });
     }
 }

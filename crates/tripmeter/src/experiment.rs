@@ -39,7 +39,7 @@ pub fn parquet(plan: &Plan, program: &Path) -> Result<Option<PathBuf>, CliError>
     if !plan.raw.parquet {
         return Ok(None);
     }
-    parquet_program(program, "`--raw parquet`", "ask for `--raw samples`").map(Some)
+    parquet_program(program, "`--raw parquet`", "use `--raw samples`").map(Some)
 }
 
 /// Program of this version that writes Parquet; an error says that `what` needs it and suggests `instead`.
@@ -59,7 +59,7 @@ pub fn parquet_program(program: &Path, what: &str, instead: &str) -> Result<Path
     }
     let text = match other {
         Some((file, version)) => format!(
-            "{what} needs {name} of version {VERSION}, as this program, but '{}' has {}; update it with `tripmeter \
+            "{what} needs {name} of version {VERSION}, but '{}' has {}; update it with `tripmeter \
              install parquet`, or {instead}",
             file.display(),
             version.map_or("an older one".to_owned(), |version| format!("version {version}"))
@@ -240,8 +240,7 @@ pub fn text(
     open: impl FnOnce(&Experiment) -> Result<Recording, CliError>,
 ) -> Result<String, CliError> {
     if [args.measuring.pinning.leader_cpu, args.measuring.pinning.follower_cpu].contains(&Some(Cpu::Any)) {
-        let text = "an experiment file cannot leave a CPU to the kernel, so this one cannot be printed; leave `none` \
-                    out";
+        let text = "an experiment file cannot leave a CPU to the kernel; leave out `none` or --print";
         return Err(CliError::new(exit::USAGE, text));
     }
     let (mut experiment, plan) = resolved(args, registry, open)?;

@@ -59,7 +59,7 @@ impl ManyRuns<'_> {
         let mut runs = RunSeries { of: &self, folder: &taken.folder, code: exit::GOOD, took: vec![] };
         for index in 1..=self.number {
             if !runs.one(index)? {
-                output::say(&format!("stopped at run {index} of {}; the same command continues", self.number));
+                output::say(&format!("stopped at run {index} of {}; repeat the command to continue", self.number));
                 return Ok(RunsOutcome::Interrupted);
             }
         }
@@ -132,7 +132,7 @@ impl RunSeries<'_> {
             true => Ok(()),
             false => {
                 let text = format!(
-                    "'{}' is a run of another experiment or with other settings; name another folder ({})",
+                    "'{}' is a run of another experiment, or has other settings; name another folder ({})",
                     folder.display(),
                     self.of.flag
                 );

@@ -206,7 +206,7 @@ impl Prepared {
                 let opened = recording::of_files(&recording::again(before, files), &stop, running.output.quiet)?;
                 if !recording::is_same(&opened.recording, before) {
                     let (file, before) = (files[0].display(), &before.file);
-                    let text = format!("'{file}' is not the recording that '{before}' was");
+                    let text = format!("'{file}' differs from '{before}', the recording of these results");
                     return Err(CliError::new(exit::DATA, printable::line(&text)));
                 }
                 Some(opened)
@@ -338,9 +338,7 @@ fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
     let proofs = manifest.sub_experiments.iter().filter_map(|result| Some((result, result.path_proof.as_ref()?)));
     for (result, proof) in proofs.filter(|(_, proof)| proof.damaged > 0 && !allowed.allow_damage) {
         let (name, damaged) = (&result.name, counted(proof.damaged as usize, "message"));
-        lines.push(format!(
-            "{name}: {damaged} of its path proof came damaged; with --allow-damage this is not a failure"
-        ));
+        lines.push(format!("{name}: {damaged} of its path proof came damaged; --allow-damage accepts this"));
     }
     let cells = manifest.sub_experiments.iter().flat_map(|result| result.cells.iter().map(move |cell| (result, cell)));
     for (result, cell) in cells {
@@ -358,10 +356,10 @@ fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
             let sent = attempts.map(|one| one.counts().sent.saturating_add(one.warmup_damaged));
             let sent = sent.fold(0, u64::saturating_add);
             let of = format!("{} of {} {damaged}", cell.damaged(), counted(sent as usize, noun));
-            lines.push(format!("{place}: {of}; with --allow-damage this is not a failure"));
+            lines.push(format!("{place}: {of}; --allow-damage accepts this"));
         }
         if cell.is_all_lost() && !allowed.allow_loss {
-            lines.push(format!("{place}: {lost}; with --allow-loss this is not a failure"));
+            lines.push(format!("{place}: {lost}; --allow-loss accepts this"));
         }
     }
     lines

@@ -57,7 +57,7 @@ pub fn open_finished(folder: &NamedFolder, allows_damage: bool) -> Result<Option
         results => results?,
     };
     if results.is_running() {
-        output::say(&format!("note: left out: '{}' is being measured, or was killed", folder.name));
+        output::say(&format!("note: left out: '{}' is in progress or was killed", folder.name));
         return Ok(None);
     }
     Ok(Some(results))
@@ -108,7 +108,7 @@ fn of_database(folder: &Path) -> Result<Vec<NamedFolder>, CliError> {
     let (ours, others): (Vec<String>, Vec<String>) =
         contents.folders.into_iter().filter(|name| !is_hidden(name)).partition(|name| is_results(&folder.join(name)));
     if ours.is_empty() {
-        let text = format!("'{}' is not a results folder, and has none in it", folder.display());
+        let text = format!("'{}' is not a results folder, and contains none", folder.display());
         return Err(CliError::new(exit::DATA, text));
     }
     let files = contents.others.into_iter().filter(|name| !is_hidden(name) && name != REPORT);

@@ -74,7 +74,7 @@ pub fn note_absent<'a>(results: impl Iterator<Item = (&'a PathBuf, &'a Manifest)
 /// Reads a whole CSV file; true if it has rows of trials that do not count. Fails if rows are missing or damaged.
 pub fn has_others(csv: &Path, result: &SubExperimentResult) -> Result<bool, CliError> {
     if !fs::symlink_metadata(csv).is_ok_and(|found| found.is_file()) {
-        return Err(CliError::new(exit::NO_INPUT, format!("'{}' is not a file of samples", csv.display())));
+        return Err(CliError::new(exit::NO_INPUT, format!("'{}' is not a sample file", csv.display())));
     }
     let (mut expected, mut has_others) = (ExpectedRows::of_result(result), false);
     let mut rows = SampleReader::open(csv)?;

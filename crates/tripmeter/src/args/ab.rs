@@ -15,7 +15,7 @@ use tripmeter_model::{Pattern, exit};
 
 /// Measure two sides in pairs, and judge whether B is slower than A
 #[derive(Args)]
-#[command(mut_arg("output", |output| output.help("Results folder; an unfinished one is resumed")))]
+#[command(mut_arg("output", |output| output.help("Results folder; an unfinished run in it is resumed")))]
 #[command(after_help = "Examples:
   tripmeter ab uds 'uds?packet=4096'
   tripmeter ab uds tcp --effect 5% --budget 1200 -o results/uds-tcp")]
@@ -70,7 +70,7 @@ pub struct AbArgs {
     pub rounds: Option<u32>,
     /// Start no new round after this time
     ///
-    /// The few rounds that any verdict needs are measured even so.
+    /// The minimum number of rounds for a verdict is measured in any case.
     #[arg(long, value_name = "SECONDS", default_value_t = 300.0, allow_negative_numbers = true)]
     pub budget: f64,
     #[command(flatten)]
@@ -96,7 +96,7 @@ pub struct SidesArgs {
     pub b: Option<String>,
     /// Folder with A's plugin
     ///
-    /// It is searched before the usual folders, and must have A's plugin.
+    /// It is searched before the usual folders, and must contain A's plugin.
     #[arg(long, value_name = "DIR")]
     pub transports_a: Option<PathBuf>,
     /// Folder with B's plugin
@@ -122,7 +122,7 @@ pub struct AbWorkloadArgs {
     /// Recording for `replay`: a file or folder; several play as one
     #[arg(long, value_name = "FILE.mcap", hide_short_help = true)]
     pub recording: Vec<PathBuf>,
-    /// Play it N times faster
+    /// Play N times faster
     #[arg(long, value_name = "FACTOR", requires = "recording", allow_negative_numbers = true, hide_short_help = true)]
     pub speed: Option<f64>,
     /// Play the recording from this second
@@ -191,10 +191,8 @@ impl AbWorkloadArgs {
 
 /// Parses `KEY=VALUE`. Secrets are refused later, because this parser's error would print them.
 fn variable(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text
-        .split_once('=')
-        .filter(|(key, _)| !key.is_empty())
-        .ok_or("write a variable of the environment, as KEY=VALUE")?;
+    let (key, value) =
+        text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or("expected KEY=VALUE, e.g. LANG=C")?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
@@ -206,7 +204,8 @@ impl AbArgs {
         all.try_for_each(|(flag, (key, value))| match secret(key, value) {
             Some(why) => {
                 let text = format!(
-                    "{flag} {key}: {why}; set it before tripmeter starts: its processes have it, and no file keeps it"
+                    "{flag} {key}: {why}; export it before you start tripmeter: its processes inherit it, and no file \
+                     records it"
                 );
                 Err(CliError::new(exit::USAGE, text))
             }

@@ -70,7 +70,8 @@ pub struct ChooseArgs {
     pub rounds: Option<u32>,
     /// Limit for the whole measurement, in seconds
     ///
-    /// If it would take longer, fewer messages are measured; if even few would, nothing is.
+    /// If the measurement would take longer, fewer messages are sent. If the minimum takes too long, nothing is
+    /// measured.
     #[arg(long, value_name = "SECONDS", default_value_t = 300.0, allow_negative_numbers = true)]
     pub budget: f64,
     /// Print the experiment file and exit
@@ -103,7 +104,7 @@ impl ChooseArgs {
 
 fn rate(text: &str) -> Result<f64, String> {
     let hz = text.parse::<f64>().ok().filter(|hz| hz.is_finite() && *hz > 0.0);
-    hz.ok_or("write messages per second, as 30".to_owned())
+    hz.ok_or("expected messages per second, e.g. 30".to_owned())
 }
 
 /// Parses a time with unit, e.g. `5ms`, to nanoseconds.
@@ -111,14 +112,14 @@ fn duration_ns(text: &str) -> Result<f64, String> {
     let units = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
     let of = |(unit, ns): &(&str, f64)| text.strip_suffix(unit)?.trim_end().parse::<f64>().ok().map(|value| value * ns);
     let ns = units.iter().find_map(of).filter(|ns| ns.is_finite() && *ns > 0.0);
-    ns.ok_or("write a time with its unit, as 500us, 5ms or 1s".to_owned())
+    ns.ok_or("expected a time with a unit, e.g. 500us, 5ms or 1s".to_owned())
 }
 
 /// Parses `20` or `20%` as 0.2; above 1 for several CPUs.
 fn per_cent(text: &str) -> Result<f64, String> {
     let value = text.trim_end_matches('%').trim_end().parse::<f64>().ok();
     let share = value.filter(|value| value.is_finite() && *value > 0.0).map(|value| value / 100.0);
-    share.ok_or("write per cent of one CPU, as 20".to_owned())
+    share.ok_or("expected a percentage of one CPU, e.g. 20".to_owned())
 }
 
 #[cfg(test)]

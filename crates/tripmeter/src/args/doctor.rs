@@ -14,8 +14,8 @@ use tripmeter_engine::audit::cpu_list;
 
 Levels: info (as it should be, or good to know), warn (figures may be worse or
 less steady than the transport's own), fail (figures may show the machine rather
-than the transport). What the machine hides is shown as `not visible here`: it
-is not assumed to be good, but neither warns nor fails.
+than the transport). A setting that cannot be read is shown as `not visible
+here`; it neither warns nor fails.
 
 With --to, each host is compared with this one: versions of system and plugins,
 interfaces, what warns or fails on either, and how far apart the clocks are.
@@ -61,7 +61,7 @@ impl FromStr for CpuList {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let list = cpu_list(text).filter(|cpus| !cpus.is_empty());
-        let mut cpus = list.ok_or("write numbers of CPUs: 2,3 or 0-3")?;
+        let mut cpus = list.ok_or("expected CPU numbers, e.g. 2,3 or 0-3")?;
         cpus.sort_unstable();
         cpus.dedup();
         Ok(Self(cpus))
@@ -70,5 +70,5 @@ impl FromStr for CpuList {
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.01..=60.0).contains(seconds));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| "write 0.01 to 60 seconds".to_owned())
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected 0.01 to 60 seconds".to_owned())
 }

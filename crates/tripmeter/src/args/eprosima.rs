@@ -236,8 +236,8 @@ pub struct JobArgs {
 
 /// Remove old experiments from a database
 ///
-/// Keeps the N newest experiments, by date and time in their names, and all that -s names. Only folders named by
-/// date and time are counted and removed, with finished results in them; all else is left alone and named.
+/// Keeps the N newest experiments, by date and time in their names, and those given by -s. Only folders named by date
+/// and time, with finished results, are counted and removed; others are listed and left alone.
 #[derive(Args)]
 #[command(after_help = "Examples:
   tripmeter eprosima prune -r results --dry-run
@@ -261,8 +261,8 @@ pub struct PruneArgs {
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err("that would remove everything; 1 is the least".to_owned()),
+        Ok(0) => Err("0 would remove everything; the minimum is 1".to_owned()),
         Ok(number) => Ok(number),
-        Err(_) => Err("write a number of experiments".to_owned()),
+        Err(_) => Err("expected a number of experiments".to_owned()),
     }
 }

@@ -61,14 +61,15 @@ pub struct RunArgs {
     pub experiment: Option<String>,
     /// Measure only these transports
     ///
-    /// The experiment's sub-experiments of these are kept; others in the list are measured with its settings.
+    /// Sub-experiments of these transports are kept. Transports that have none are measured with the experiment's
+    /// settings.
     #[arg(long, value_name = "LIST")]
     pub only: Vec<String>,
     /// Measure what is missing in a results folder
     ///
-    /// This continues a run that was killed or interrupted, or in which a sub-experiment failed. Its plan stays;
-    /// payloads that finished are not measured again. For safety, give its other hosts, and settings that name a file
-    /// or a host, again (--to, --push, --setting): somebody else may have made the folder.
+    /// This continues a run that was killed or interrupted, or in which a sub-experiment failed. The plan stays the
+    /// same; finished payloads are not measured again. For safety, repeat the flags for other hosts, and each setting
+    /// that names a file or a host (--to, --push, --setting). Somebody else may have made the folder.
     #[arg(long, value_name = "DIR", conflicts_with_all = of_a_plan())]
     pub resume: Option<PathBuf>,
     /// Recording of the resumed results of `tripmeter replay`; repeat it for several files
@@ -187,11 +188,11 @@ pub fn hidden(argument: Arg, flags: &[&str]) -> Arg {
 pub struct ReplayArgs {
     /// The recording, in MCAP as ROS 2 and Foxglove write it
     ///
-    /// A file .mcap, .mcap.zstd or .mcap.gz, or a folder of rosbag2. Several files are played as one, ordered by the
-    /// times of their messages: further words with these endings are files too.
+    /// A file .mcap, .mcap.zstd or .mcap.gz, or a folder of rosbag2. Further words with these endings are files too;
+    /// several files are played as one, in the order of their messages' times.
     #[arg(value_name = "FILE.mcap|FOLDER")]
     pub recording: PathBuf,
-    /// Play it N times faster [default: 1]
+    /// Play N times faster [default: 1]
     ///
     /// From 0.001 to 1000.
     #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
@@ -200,10 +201,10 @@ pub struct ReplayArgs {
     // Its identifier is not that of the flag of the workload, which is a number.
     #[arg(long = "topics", id = "played", value_name = "LIST", value_delimiter = ',')]
     pub topics: Vec<String>,
-    /// Play it from this second after its first message [default: 0]
+    /// Start this many seconds after the first message [default: 0]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub from: Option<f64>,
-    /// Play it until this second after its first message [default: its end]
+    /// Stop this many seconds after the first message [default: the end]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub until: Option<f64>,
     /// Send each message as a call; each topic is a client
@@ -227,7 +228,7 @@ experiment is over.
 Exit codes: 0 good, 64 wrong usage, 69 no leader came, 70 our fault, 130
 interrupted.")]
 pub struct FollowArgs {
-    /// Where leader and follower meet
+    /// Name at which leader and follower meet
     #[arg(long = "rendezvous", value_name = "NAME", default_value = "default")]
     pub name: String,
     /// Seconds to wait for a leader
@@ -286,7 +287,7 @@ pub struct MeasuringArgs {
     /// Wait by poll, block or callback
     #[arg(long, hide_possible_values = true, value_parser = words::<Wait>(&["poll", "block", "callback"]))]
     pub wait: Option<Wait>,
-    /// Write and read nothing, the first cache line or all of the payload behind the 16-byte header
+    /// Write and read none, the first cache line or all of the payload after the 16-byte header
     #[arg(long, value_parser = words::<Touch>(&["none", "header", "full"]), hide_short_help = true)]
     pub touch: Option<Touch>,
     #[command(flatten)]
@@ -326,7 +327,7 @@ pub struct InterferenceArgs {
     /// Scheduling of both processes: normal (other) or real time (fifo:1 to fifo:98) [default: other]
     #[arg(long, value_name = "CLASS", hide_short_help = true)]
     pub sched: Option<Sched>,
-    /// Disturb the measurement by load: cpu:N (N busy threads), memory, network, several by comma; or none
+    /// Load beside the measurement: cpu:N (N busy threads), memory, network, several by comma; or none
     ///
     /// Each --background makes its own sub-experiment: `--background none --background cpu:1` compares load and rest.
     #[arg(long, alias = "load", value_name = "LIST", hide_short_help = true)]
@@ -369,11 +370,11 @@ pub struct RunningArgs {
     pub rounds: Option<u32>,
     /// Repeat everything for this time: 90s, 10m, 24h
     ///
-    /// No round begins later. Limits are 10080 rounds and 100000 trials; short rounds are spaced out.
+    /// No round starts after this time. At most 10080 rounds and 100000 trials are made; short rounds are spaced out.
     #[arg(long = "for", id = "repeat_for", value_name = "TIME", value_parser = seconds, conflicts_with = "rounds",
         allow_hyphen_values = true, hide_short_help = true)]
     pub repeat_for: Option<f64>,
-    /// Do not measure the floor (our own shared memory) beside the others
+    /// Do not also measure the floor (our own shared memory)
     #[arg(long, hide_short_help = true)]
     pub no_floor: bool,
     /// Profile in the system's own format, for all transports with a setting `profile`
@@ -413,7 +414,7 @@ fn seconds(text: &str) -> Result<f64, String> {
         Some(number) => (number, 1.0),
         None => (text, 1.0),
     };
-    let number: f64 = number.parse().map_err(|_| "write a time as 90s, 10m or 24h".to_owned())?;
+    let number: f64 = number.parse().map_err(|_| "expected a time, e.g. 90s, 10m or 24h".to_owned())?;
     Ok(number * unit)
 }
 
@@ -472,7 +473,7 @@ pub struct ShownArgs {
 /// Transports that do not come with the program.
 #[derive(Args, Default)]
 pub struct PluginArgs {
-    /// Your own transport, a shared library built against tripmeter_transport.h; may be repeated
+    /// Plugin with a transport, a shared library built against tripmeter_transport.h; may be repeated
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub plugin: Vec<PathBuf>,
 }
@@ -490,7 +491,7 @@ impl FromStr for Cpu {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "none" => Ok(Cpu::Any),
-            _ => text.parse().map(Cpu::Number).map_err(|_| "write the number of a CPU, or none".to_owned()),
+            _ => text.parse().map(Cpu::Number).map_err(|_| "expected a CPU number, or none".to_owned()),
         }
     }
 }

@@ -9,7 +9,7 @@ pub fn text_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|path| match path.into_string() {
         Ok(path) if path.is_empty() => Err("it is empty"),
         Ok(path) => Ok(PathBuf::from(path)),
-        Err(_) => Err("it is not UTF-8 text; name another"),
+        Err(_) => Err("it is not UTF-8 text; use another path"),
     })
 }
 
@@ -40,6 +40,6 @@ pub fn topic(text: &str) -> Result<WrittenTopic, String> {
     let mut parts = text.rsplitn(3, ':').map(str::to_owned);
     match (parts.next(), parts.next(), parts.next()) {
         (Some(rate), Some(size), Some(name)) => Ok(WrittenTopic { name, size, rate }),
-        _ => Err("write a topic as NAME:SIZE:RATE, such as /camera:2M:30".to_owned()),
+        _ => Err("expected NAME:SIZE:RATE, e.g. /camera:2M:30".to_owned()),
     }
 }

@@ -43,7 +43,7 @@ pub struct SelftestArgs {
 /// One side of a bare loop.
 #[derive(Args)]
 pub struct BareArgs {
-    /// Over what
+    /// Transport of the loop
     #[arg(value_enum)]
     pub kind: BareKind,
     /// Round trips
@@ -54,12 +54,12 @@ pub struct BareArgs {
     /// CPUs of leader and follower; without them the kernel chooses
     #[arg(num_args = 0..=2)]
     pub cpus: Vec<usize>,
-    /// Be the follower
+    /// Run the follower
     #[arg(long)]
     pub follow: bool,
 }
 
-/// What a bare loop goes over.
+/// Transport of a bare loop.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum BareKind {
     /// Unix datagram sockets.

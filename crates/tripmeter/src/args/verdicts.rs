@@ -34,13 +34,13 @@ pub struct CheckArgs {
     /// Limits, as `tripmeter limits` writes them
     #[arg(long, value_name = "FILE")]
     pub limits: PathBuf,
-    /// Also fail what is inconclusive, and limits or sub-experiments that only one side has
+    /// Also fail inconclusive limits, and limits or sub-experiments that only one side has
     #[arg(long)]
     pub strict: bool,
     /// Loosen the limits so that at most 5 % of runs like those in DIR fail
     ///
-    /// A limit that is the 99th percentile of a figure fails 1 % of clean runs, so most runs break one of hundreds of
-    /// limits. This needs 19 runs for each kind of figure that has limits.
+    /// A limit at the 99th percentile fails 1 % of clean runs, so most runs exceed one of hundreds of limits. This
+    /// needs 19 runs for each kind of figure that has limits.
     #[arg(long, value_name = "DIR")]
     pub family_wise: Option<PathBuf>,
     /// Do not fail on damaged messages
@@ -167,7 +167,7 @@ pub struct CompareArgs {
     pub method: Option<Method>,
     #[command(flatten)]
     pub figures: FiguresArgs,
-    /// Also fail what only the new results have and, with method threshold, what is inconclusive
+    /// Also fail figures that only the new results have and, with method threshold, inconclusive ones
     #[arg(long)]
     pub strict: bool,
     /// Do not fail on damaged messages
@@ -200,7 +200,7 @@ pub enum Method {
 /// Parses a share of 0 or more: `10%` or `0.1`.
 fn threshold(text: &str) -> Result<f64, String> {
     let share = number_or_percent(text).filter(|share| share.is_finite() && *share >= 0.0);
-    share.ok_or("write a share of 0 or more, as 10% or 0.1".to_owned())
+    share.ok_or("expected a share of 0 or more, e.g. 10% or 0.1".to_owned())
 }
 
 /// Find steps and slow drifts over time

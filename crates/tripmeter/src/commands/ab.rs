@@ -108,7 +108,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let made = found.json(&asked, &pace.so_far());
     found.write(&folder, &made)?;
     if manifest.status == RunStatus::Interrupted && !args.output.quiet {
-        output::say(&format!("stopped; the same command with -o '{}' continues", folder.path().display()));
+        output::say(&format!("stopped; repeat the command with -o '{}' to continue", folder.path().display()));
     }
     for why in found.missed_rates() {
         output::say(&format!("tripmeter: {why}"));
@@ -160,7 +160,7 @@ fn registry(args: &AbArgs, side: usize, program: &Path) -> Result<Registry, CliE
     let folder = [&args.sides.transports_a, &args.sides.transports_b][side];
     let first = folder.iter().map(|folder| {
         folder.canonicalize().map_err(|error| {
-            let text = format!("folder '{}' of plugins cannot be read: {error}", folder.display());
+            let text = format!("plugin folder '{}' cannot be read: {error}", folder.display());
             CliError::new(exit::NO_INPUT, text)
         })
     });
@@ -197,8 +197,8 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> R
         let mut found = made.sub_experiments.drain(..);
         let (Some(mut sub), None) = (found.next(), found.next()) else {
             let text = format!(
-                "'{written}' matches several transports or loads, but a side must be one; name its variant, and one \
-                 --background"
+                "'{written}' matches several transports or loads, but a side is exactly one; name a variant, and give \
+                 --background once"
             );
             return Err(CliError::new(exit::USAGE, text));
         };
@@ -210,7 +210,8 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> R
         plan.get_or_insert(made);
     }
     if sides[0].wait != sides[1].wait && !args.output.quiet {
-        output::say(&format!("note: A waits by {}, but B by {}; --wait sets both", sides[0].wait, sides[1].wait));
+        let (a, b) = (sides[0].wait, sides[1].wait);
+        output::say(&format!("note: A waits by {a}, but B by {b}; use --wait to set both"));
     }
     let mut plan = plan.expect("both sides were planned");
     plan.source = SOURCE.to_owned();
@@ -270,14 +271,14 @@ fn first_rounds(args: &AbArgs, comparisons: u64) -> Result<u32, CliError> {
     let Some(rounds) = args.rounds else { return Ok(fewest_of_all.max(FIRST_ROUNDS) as u32) };
     if !(fewest..=MOST_PAIRS).contains(&rounds.into()) {
         let text = format!(
-            "--rounds {rounds} is outside {fewest} to {MOST_PAIRS}; fewer than {fewest} pairs give no 95 % interval"
+            "--rounds {rounds} is outside {fewest} to {MOST_PAIRS}; a 95 % confidence interval needs {fewest} pairs"
         );
         return Err(CliError::new(exit::USAGE, text));
     }
     if u64::from(rounds) < fewest_of_all && !args.output.quiet {
         output::say(&format!(
-            "note: a single change among {comparisons} comparisons can be detected only with {fewest_of_all} rounds or \
-             more; use more rounds, or fewer payloads"
+            "note: to detect a single change in {comparisons} comparisons, at least {fewest_of_all} rounds are needed; \
+             use more rounds, or fewer payloads"
         ));
     }
     Ok(rounds)

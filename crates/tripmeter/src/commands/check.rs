@@ -25,7 +25,9 @@ pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
     let results = open(&args.folder, args.allow_damage)?;
     if results.is_running() {
         let folder = args.folder.display();
-        output::say(&format!("note: '{folder}' is being measured, or was killed: figures use what is there"));
+        output::say(&format!(
+            "note: the run in '{folder}' is in progress or was killed; only its finished payloads are checked"
+        ));
     }
     let checked = ResultsCheck::new(&limits, &results);
     if checked.checked.is_empty() {
@@ -73,11 +75,11 @@ fn loosened(limits: &FigureLimits, folder: &Path, allows_damage: bool) -> Result
     let Some(factors) = Factors::from_runs(&checks, limits, RATE) else {
         let (count, fewest) = (checks.len(), fewest_runs(RATE, kinds(limits).len()));
         let text =
-            format!("'{}' has {count} complete runs, but --family-wise needs {fewest}; make more", folder.display());
+            format!("'{}' has {count} complete runs, but --family-wise needs {fewest}; measure more", folder.display());
         return Err(CliError::new(exit::DATA, text));
     };
     output::say(&format!(
-        "note: limits {}: the probability that a run like the {} in '{}' fails any limit is at most 5 %",
+        "note: limits loosened: {}; at most 5 % of runs like the {} in '{}' fail any limit",
         loosenings(&factors, limits),
         checks.len(),
         folder.display()
@@ -91,7 +93,7 @@ fn whole(limits: &FigureLimits, results: &JudgedResults) -> Result<ResultsCheck,
     let distrusted = check.checked.iter().find_map(|one| Some(format!("'{}': {}", one.name, one.distrust.as_ref()?)));
     match (distrusted, check.is_whole()) {
         (Some(why), _) => Err(why),
-        (None, false) => Err("it lacks figures that have limits".to_owned()),
+        (None, false) => Err("figures that have limits are missing".to_owned()),
         (None, true) => Ok(check),
     }
 }

@@ -71,7 +71,7 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     if manifest.plan.rounds < planned && !args.output.quiet {
         let (rounds, budget) = (manifest.plan.rounds, args.budget);
         output::say(&format!(
-            "{rounds} of {planned} rounds: one more would exceed the budget of {budget} s (--budget)"
+            "stopped after {rounds} of {planned} rounds: another would exceed the budget of {budget} s (--budget)"
         ));
     }
     let found = tell(args, &show::printable(&manifest), Some(&folder))?;
@@ -118,8 +118,8 @@ fn affordable(args: &ChooseArgs, plan: &Plan, wanted: u64) -> Result<u64, CliErr
     let fewest = if args.measuring.samples.is_some() { wanted } else { FEWEST.min(wanted) };
     if seconds(fewest) > args.budget {
         let text = format!(
-            "{} in {} rounds of {fewest} messages at {rate} /s take about {:.0} s, and the budget is {} s; raise \
-             it (--budget), name fewer transports, or ask for fewer rounds (--rounds)",
+            "{} in {} rounds of {fewest} messages at {rate} /s take about {:.0} s, but the budget is {} s; raise \
+             --budget, name fewer transports, or use fewer --rounds",
             transports,
             plan.rounds,
             seconds(fewest),
@@ -133,7 +133,7 @@ fn affordable(args: &ChooseArgs, plan: &Plan, wanted: u64) -> Result<u64, CliErr
         if seconds(middle) > args.budget { high = middle - 1 } else { low = middle }
     }
     if !args.output.quiet {
-        let less = if low < wanted { format!(" ({wanted} are wanted; --budget)") } else { String::new() };
+        let less = if low < wanted { format!(" (limited by --budget; {wanted} are better)") } else { String::new() };
         output::say(&format!(
             "estimate: {} in {} of {low} messages{less} at {rate} /s: about {:.0} s",
             transports,

@@ -37,8 +37,8 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     let have_rounds = rounds.iter().all(|rounds| u64::from(*rounds) >= fewest);
     if args.method.is_none() && !have_rounds && rounds.iter().any(|rounds| *rounds > 1) {
         let text = format!(
-            "note: {} and {} rounds are too few for a confidence interval, which needs {fewest} on each side; compared \
-             by a threshold",
+            "note: {} and {} rounds are too few for a confidence interval, which needs {fewest} on each side; method \
+             threshold is used",
             rounds[0], rounds[1]
         );
         output::say(&text);
@@ -111,7 +111,7 @@ fn by_threshold(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Sele
 
 fn by_ranks(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selection) -> Result<u8, CliError> {
     if args.threshold.is_some() {
-        let text = "--threshold requires --method threshold; give that, or use --margin";
+        let text = "--threshold requires --method threshold; add it, or use --margin";
         return Err(CliError::new(exit::USAGE, text));
     }
     let fewest = fewest_runs(verdicts::RATE);

@@ -119,7 +119,7 @@ fn allowed(cpus: &[usize]) -> Result<Vec<usize>, CliError> {
 }
 
 fn spinning(cpus: &[usize], length: Duration) -> String {
-    format!("looking for hiccups on CPUs {} for {} s", written(cpus), length.as_secs_f64())
+    format!("checking CPUs {} for hiccups during {} s", written(cpus), length.as_secs_f64())
 }
 
 fn written(cpus: &[usize]) -> String {

@@ -91,8 +91,7 @@ fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
 /// Adds a note if a transport's cycles are missing although this machine can count them.
 fn note_uncounted(transport: &mut ExplainedTransport) {
     if transport.cost.is_some_and(|cost| cost.cycles.is_none()) {
-        let why = "no cycles and instructions: its processes could not count them; logs/ in the results folder says \
-                   why";
+        let why = "no cycles and instructions: its processes could not count them; see logs/ in the results folder";
         transport.missing.push(format!("{}: {why}", transport.transport));
     }
 }
@@ -106,7 +105,7 @@ fn note_shared_cpus(transport: &mut ExplainedTransport, plan: &Plan) {
     }
     let would = |sub: &SubExperiment| plan.polls_on_shared_cpu(&SubExperiment { wait: Wait::Poll, ..sub.clone() });
     if plan.sub_experiments.iter().find(is_of).is_some_and(would) {
-        let text = "no pass under poll, as leader and follower share a CPU; so there is no wake-up and no block-poll";
+        let text = "leader and follower share a CPU, so poll was not measured; wake-up and block-poll are missing";
         transport.notes.push(format!("{}: {text}", transport.transport));
     }
 }

@@ -45,7 +45,7 @@ pub fn fleet(args: &FleetArgs) -> Result<u8, CliError> {
     let is_stopped = waiting > 0;
     if is_stopped {
         output::say(&format!(
-            "interrupted: {waiting} of {} are not measured yet; the same command with `-o {}` measures them",
+            "interrupted: {waiting} of {} are not measured yet; repeat the command with `-o {}` to measure them",
             fleet.jobs.len(),
             folder.display()
         ));
@@ -84,8 +84,8 @@ fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Resu
     };
     if let Some(host) = fleet.hosts.iter().find(|host| !is_same(host)) {
         let text = format!(
-            "host '{}' was reached differently when '{}' was measured; give it another name, or name another folder \
-             (-o)",
+            "host '{}' had another address or interface when '{}' was measured; rename the host, or name another \
+             folder (-o)",
             host.name,
             folder.display()
         );
@@ -110,8 +110,8 @@ fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Resu
         let is_known = |name: &str| fleet.hosts.iter().any(|host| host.name == name && earlier.hosts.contains(host));
         if let Some(name) = job.hosts().find(|name| !is_known(name)) {
             let text = format!(
-                "'{}' exists, but how host '{name}' was reached then is unknown; remove it to measure again, or name \
-                 another folder (-o)",
+                "'{}' exists, but the address of host '{name}' at that time is unknown; remove it to measure again, or \
+                 name another folder (-o)",
                 there.display()
             );
             return Err(CliError::new(exit::DATA, text));

@@ -26,7 +26,7 @@ pub fn iceperf(args: &IceperfArgs) -> Result<u8, CliError> {
 
 fn leader(args: &IceperfLeaderArgs) -> Result<u8, CliError> {
     if args.benchmark == Benchmark::Throughput {
-        let text = "iceperf never had a benchmark of throughput; `tripmeter throughput` measures it, or leave -b out";
+        let text = "iceperf has no throughput benchmark; use `tripmeter throughput`, or leave -b out";
         return Err(CliError::new(exit::USAGE, text));
     }
     let measuring = MeasuringArgs { samples: Some(args.samples), ..MeasuringArgs::default() };

@@ -37,7 +37,7 @@ pub fn install(args: &InstallArgs) -> Result<u8, CliError> {
         }
     };
     let data = experiment::data_folder().ok_or_else(|| {
-        let text = "neither XDG_DATA_HOME nor HOME is set; set one, to name a place to install to";
+        let text = "neither XDG_DATA_HOME nor HOME is set; set one of them to choose the install folder";
         CliError::new(exit::CANNOT_CREATE, text)
     })?;
     let steps = Steps::new(args, &chosen, &data)?;

@@ -43,7 +43,7 @@ pub fn limits(args: &LimitsArgs) -> Result<u8, CliError> {
     }
     if runs.len() < ENOUGH_RUNS {
         output::say(&format!(
-            "note: made from only {}; with {ENOUGH_RUNS} or more, a percentile is steadier",
+            "note: the limits are made from only {}; {ENOUGH_RUNS} or more give steadier percentiles",
             counted(runs.len(), "run")
         ));
     }
@@ -86,8 +86,8 @@ fn too_few_samples(runs: &[LimitRun]) -> Option<String> {
     let mut needed = runs.iter().flat_map(|run| &run.figures).filter_map(|one| Some((&one.address, one.needs?)));
     let (first, needs) = needed.next()?;
     Some(format!(
-        "note: the runs have too few samples for a limit of {first}: {needs} bound it, and with fewer `check` calls it \
-         inconclusive; raise -n"
+        "note: the runs have too few samples for a limit of {first}: `check` finds it inconclusive below {needs} \
+         samples; raise -n"
     ))
 }
 
@@ -100,8 +100,8 @@ fn too_few(derived: &DerivedLimits, runs: &[LimitRun], percentile: f64) -> Optio
     failing.sort_unstable();
     failing.dedup();
     Some(format!(
-        "note: {} of the {} fail these limits, first '{run}': {} is {}, limit {}. With fewer than {fewest} runs, \
-         percentile {percentile} is below the largest value; make {fewest} or more, or use --percentile 100",
+        "note: {} of the {} fail these limits, first '{run}': {} is {}, limit {}. Percentile {percentile} is below the \
+         largest value unless there are {fewest} runs; measure more, or use --percentile 100",
         failing.len(),
         counted(runs.len(), "run"),
         row.limit.address,

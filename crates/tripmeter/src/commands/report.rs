@@ -35,7 +35,7 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
         }
         (None, [folder]) => (folder.join(REPORT), Some(opened(folder)?)),
         (None, folders) => {
-            let text = format!("{} folders are given, but no file for their page; name one (-o FILE)", folders.len());
+            let text = format!("{} folders were given, but no file for their page; name one (-o FILE)", folders.len());
             return Err(CliError::new(exit::USAGE, text));
         }
     };
@@ -142,7 +142,7 @@ pub fn of_run(manifest: &Manifest, handle: &FolderHandle, is_quiet: bool) -> Res
         _ if is_quiet => Vec::new(),
         many => {
             output::say(&format!(
-                "note: to save time, the report has no charts of samples over time, as there are {many}; `tripmeter \
+                "note: the report has no charts of samples over time, as reading {many} samples takes long; `tripmeter \
                  report` draws them"
             ));
             Vec::new()

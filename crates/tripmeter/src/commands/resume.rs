@@ -29,7 +29,7 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
     // A folder without results is not written to.
     let manifest = show::read_exact(folder).map_err(|error| {
         let is_missing = folder.is_dir() && folder.join(MANIFEST).symlink_metadata().is_err();
-        let begin = "nothing was measured yet; give the command again";
+        let begin = "nothing was measured yet; repeat the original command";
         if is_missing { CliError::new(error.code, format!("{error}; {begin}")) } else { error }
     })?;
     let registry = experiment::registry(&running.output.plugins, &experiment::program()?)?;
@@ -72,12 +72,14 @@ fn time_left(begun: &Begun) -> Option<String> {
     let words = |ns: u64| HumanDuration(Duration::from_nanos(ns)).to_string();
     let asked = words(begun.plan().for_ns?);
     let Some(left) = begun.left_ns() else {
-        return Some(format!("its time (--for {asked}) was over, so no further round is measured"));
+        return Some(format!("the time of the run (--for {asked}) is over, so no further round is measured"));
     };
     Some(match begun.rounds() {
-        0 => format!("no round is complete: rounds are repeated for {asked} again (--for); Ctrl-C ends the run"),
-        1 => format!("1 round is complete: rounds are repeated for {} more (--for {asked})", words(left)),
-        rounds => format!("{rounds} rounds are complete: rounds are repeated for {} more (--for {asked})", words(left)),
+        0 => format!("no round is complete; rounds are repeated for {asked} (--for); Ctrl-C stops the run"),
+        1 => format!("1 round is complete; rounds are repeated for another {} (--for {asked})", words(left)),
+        rounds => {
+            format!("{rounds} rounds are complete; rounds are repeated for another {} (--for {asked})", words(left))
+        }
     })
 }
 
@@ -93,7 +95,7 @@ fn check(folder: &Path, manifest: &Manifest, args: &RunArgs, registry: &Registry
     }
     if manifest.tripmeter_version != version {
         let before = &manifest.tripmeter_version;
-        return refused(format!("it was measured by tripmeter {before}, but this is {version}; use the former"));
+        return refused(format!("it was made by tripmeter {before}, but this is {version}; use tripmeter {before}"));
     }
     let is_bounded = check_plan(&manifest.plan);
     is_bounded.or_else(|error| refused(format!("in its {MANIFEST}, {error}")))?;
@@ -110,8 +112,7 @@ fn check_systems<'a>(transports: impl Iterator<Item = &'a Transport>, registry: 
     let mut systems = transports.map(|transport| &transport.system);
     let Some(system) = systems.find(|system| registry.find(system).is_none()) else { return Ok(()) };
     let text = format!(
-        "these results need transport '{system}', which is unknown here; if you named a plugin for it, name it again \
-         (--plugin FILE)"
+        "these results need transport '{system}', which is unknown here; if it is your plugin, name it (--plugin FILE)"
     );
     Err(CliError::new(exit::USAGE, printable::line(&text)))
 }
@@ -146,13 +147,12 @@ fn check_settings<'a>(
         return Ok(());
     }
     if planned.is_empty() {
-        let text = "--setting: no setting of what is missing names a file or a host; leave it out";
+        let text = "--setting: no unfinished sub-experiment has a setting that names a file or a host; leave it out";
         return Err(CliError::new(exit::USAGE, text));
     }
     let flags: Vec<String> = planned.iter().map(|setting| format!("--setting {}", quoted(setting))).collect();
     let text = format!(
-        "these results have settings that may name files or hosts, which would be opened or connected to; if you trust \
-         them, repeat them: {}",
+        "settings of these results may open files or connect to hosts; if you trust them, repeat them: {}",
         flags.join(" ")
     );
     Err(CliError::new(code_of(named.is_empty()), printable::line(&text)))

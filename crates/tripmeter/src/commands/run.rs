@@ -74,5 +74,5 @@ fn rendezvous(name: &str) -> Result<String, CliError> {
     if (1..=40).contains(&name.len()) && name.bytes().all(plain) {
         return Ok(name.to_owned());
     }
-    Err(CliError::new(exit::USAGE, format!("rendezvous '{name}' is not of 1 to 40 letters, digits, '_' and '-'")))
+    Err(CliError::new(exit::USAGE, format!("rendezvous '{name}' must have 1 to 40 letters, digits, '_' or '-'")))
 }

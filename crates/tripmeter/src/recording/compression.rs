@@ -96,7 +96,7 @@ pub fn unpacked_bytes(message: &[u8]) -> Result<Option<u64>, &'static str> {
     let (mut bytes, mut rest) = (0_u64, message);
     while !rest.is_empty() {
         let unpacked = get_frame_content_size(rest).map_err(|_| "is cut off")?;
-        bytes = bytes.saturating_add(unpacked.ok_or("does not say how large it is unpacked")?);
+        bytes = bytes.saturating_add(unpacked.ok_or("does not state its unpacked size")?);
         let packed = find_frame_compressed_size(rest).map_err(|_| "is cut off")?;
         rest = rest.get(packed..).ok_or("is cut off")?;
     }

@@ -68,7 +68,8 @@ pub fn scan<W: Write>(source: &mut impl Read, sizes: ScanSizes, writer: &mut Wri
                     check_format(&format)?;
                     if channels.took_compressed {
                         return Err(RecordingError::Wrong(format!(
-                            "says after its messages that each is compressed by zstd, but they are not `cdr`; {WITHOUT}"
+                            "declares compression of each message by zstd only after the messages, which are not \
+                             `cdr`; {WITHOUT}"
                         )));
                     }
                     channels.are_compressed = true;
@@ -184,13 +185,13 @@ fn note<W: Write>(record: &Record<'_>, channels: &mut Channels, writer: &mut Wri
             }
             Some(KnownChannel { topic, .. }) if *topic == channel.topic => {}
             Some(KnownChannel { topic, .. }) => {
-                return damaged(format!("channel {} is of topic '{topic}' and of '{}'", channel.id, channel.topic));
+                return damaged(format!("channel {} has two topics, '{topic}' and '{}'", channel.id, channel.topic));
             }
         },
         Record::Message { header, data } => {
             let Some(KnownChannel { topic, is_cdr }) = channels.topics.get(&header.channel_id) else {
                 let (message, channel) = (writer.seen() + 1, header.channel_id);
-                return damaged(format!("message {message} is of channel {channel}, which is unknown"));
+                return damaged(format!("message {message} has channel {channel}, which is unknown"));
             };
             let may_be_compressed = *is_cdr || channels.are_compressed;
             channels.took_compressed |= !may_be_compressed && data.starts_with(&ZSTD_MAGIC);

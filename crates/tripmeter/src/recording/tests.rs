@@ -243,10 +243,13 @@ fn messages_that_are_compressed_one_by_one_have_their_sizes_unpacked() {
         assert_eq!(sizes, [50_000, 300, 0], "{encoding} {is_first}");
     }
     let behind = with_compressed_messages("zstd", "json", true, false);
-    is_refused(&behind, &["says after its messages that each is compressed", "ros2 bag convert"]);
+    is_refused(&behind, &["declares compression of each message by zstd only after", "ros2 bag convert"]);
     is_refused(&with_compressed_messages("lz5", "cdr", true, true), &["each compressed by 'lz5'", "ros2 bag convert"]);
     let unsized_frames = with_compressed_messages("zstd", "cdr", false, true);
-    is_refused(&unsized_frames, &["message 1, on topic '/camera', does not say how large", "ros2 bag convert"]);
+    is_refused(
+        &unsized_frames,
+        &["message 1, on topic '/camera', does not state its unpacked size", "ros2 bag convert"],
+    );
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn a_fleet_that_is_interrupted_leaves_nothing_on_the_hosts_and_goes_on() {
     let measured = names(&first, FleetState::Measured).len();
     assert!((1..3).contains(&measured) && names(&first, FleetState::Failed).is_empty(), "{first:?}");
     assert_eq!(names(&fleet(&lab.results("lab")), FleetState::Measured).len(), 3);
-    let waiting = format!("interrupted: {} of 3 are not measured yet; the same command with `-o ", 3 - measured);
+    let waiting = format!("interrupted: {} of 3 are not measured yet; repeat the command with `-o ", 3 - measured);
     assert!(text(&output.stderr).contains(&waiting), "{}", text(&output.stderr));
     assert!(!said.contains(".fetched-"), "{said}");
 }
@@ -229,7 +229,7 @@ fn what_is_wrong_is_said_in_one_line_before_any_host_is_reached() {
         ("[[hosts]]\nname = 1\n", &["--", "ping"][..], 65, "line 2, column 8: 'hosts[0].name': found 1, expected"),
         ("[[hosts]]\nname = \"a\"\n", &["--", "ping"], 65, "a pair needs two hosts, but there is only 1"),
         (&format!("{two}ssh = \"a\"\n"), &["--", "ping"], 65, "host 'b': 'a' is also the ssh destination"),
-        (two, &["--", "show", "x"], 64, "'show' does not measure"),
+        (two, &["--", "show", "x"], 64, "'show' is not a measuring command"),
         (two, &["--", "ping", "--payload"], 64, "after '--': unexpected argument '--payload'"),
         (two, &["--", "ping", "-h"], 64, "after '--': fleet does not show"),
         (two, &["--", "ping", "--to", "b"], 64, "after '--': --to does not apply"),
@@ -239,7 +239,7 @@ fn what_is_wrong_is_said_in_one_line_before_any_host_is_reached() {
         (two, &["--center", "b", "--", "ping"], 64, "--center requires --mode star"),
         (two, &["--mode", "star", "--center", "c", "--", "ping"], 64, "there is no host 'c'; choose from a, b"),
         (two, &["--figures", "x", "--", "ping"], 64, "no figure 'x'"),
-        (two, &["--push", "--", "ab", "tcp"], 64, "--push does not know the plugins of 'ab'"),
+        (two, &["--push", "--", "ab", "tcp"], 64, "--push cannot find the plugins that 'ab' needs"),
     ] {
         let (found, said) = run(text, words);
         assert!(found == code && said.contains(part) && said.lines().count() == 1, "{words:?}: {found}: {said}");

@@ -444,7 +444,7 @@ fn a_resumed_run_takes_no_file_and_no_host_from_its_folder() {
     let (place, plugin) = with_settings("trouble", &[("makes", made.to_str().unwrap()), ("host", "192.0.2.1")]);
     let file = &*format!("trouble?makes={}", made.display());
     let again = format!("repeat them: --setting '{host}' --setting '{file}'");
-    refuses(&place, &plugin, &[], exit::USAGE, &["files or hosts", &again]);
+    refuses(&place, &plugin, &[], exit::USAGE, &["open files or connect to hosts", &again]);
     let wrong =
         ["trouble?makes=made by us", "trouble?makes=", "trouble?makes", "makes=made by it", "tcp?makes=made by it"];
     for wrong in wrong.iter().map(|wrong| vec![host, wrong]).chain([vec![host], vec![file]]) {
@@ -460,7 +460,7 @@ fn a_resumed_run_takes_no_file_and_no_host_from_its_folder() {
 #[test]
 fn a_resumed_run_takes_what_names_nothing_from_its_folder() {
     let (place, plugin) = with_settings("trouble", &[("side", "leader")]);
-    let none = "no setting of what is missing names a file or a host";
+    let none = "no unfinished sub-experiment has a setting that names a file or a host";
     refuses(&place, &plugin, &["trouble?side=leader"], exit::USAGE, &["--setting", none]);
     let words = ["run", "-q", "--resume", "results", "--plugin", &plugin];
     Tripmeter::new(words).at(place.path()).run().with(exit::GOOD).clean();

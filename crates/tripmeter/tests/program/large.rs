@@ -155,7 +155,10 @@ fn rounds_are_repeated_for_a_time() {
             },
         );
         let said = Tripmeter::new(["run", "--resume", &output]).run().with(0).clean().stderr;
-        assert!(said.contains("its time (--for 60 minutes) was over, so no further round is measured"), "{said}");
+        assert!(
+            said.contains("the time of the run (--for 60 minutes) is over, so no further round is measured"),
+            "{said}"
+        );
         let again = manifest(&results);
         assert_eq!((again.plan.rounds, again.sub_experiments.len()), (whole.plan.rounds, whole.sub_experiments.len()));
         let missing = match whole.plan.rounds {
@@ -190,14 +193,14 @@ fn a_resumed_run_says_for_how_long_it_goes_on() {
     run.until("a round that is whole", |_| results.join("round-02").exists());
     run.signal("INT");
     let said = run.wait(LONGEST).with(exit::INTERRUPTED).clean().stderr;
-    assert!(said.contains("no round is complete: rounds are repeated for 60 minutes again (--for)"), "{said}");
+    assert!(said.contains("no round is complete; rounds are repeated for 60 minutes (--for)"), "{said}");
     // The completed rounds count towards the hour.
     let mut again = Tripmeter::new(["run", "--resume", &output]).start();
     again.until("its first words", |run| run.said().contains("continuing"));
     again.signal("INT");
     let said = again.wait(LONGEST).stderr;
     assert!(
-        said.contains(" complete: rounds are repeated for ") && said.contains(" more (--for 60 minutes)"),
+        said.contains(" complete; rounds are repeated for another ") && said.contains(" (--for 60 minutes)"),
         "{said}"
     );
 }

@@ -55,7 +55,7 @@ fn runs_are_continued_after_a_kill_and_an_interruption() {
     let mut interrupted = tripmeter(&place, &words).start();
     interrupted.until("a later run", |_| under_way() > at_kill);
     interrupted.signal("INT");
-    interrupted.wait(LONGEST).with(130).says(&["stopped at run ", " of 8", "continues"]).clean();
+    interrupted.wait(LONGEST).with(130).says(&["stopped at run ", " of 8", "to continue"]).clean();
 
     tripmeter(&place, &words).run().with(0).says(&["run 8 of 8"]).clean();
     let entries = fs::read_dir(&runs).unwrap().map(|entry| entry.unwrap());
@@ -275,9 +275,9 @@ fn what_is_being_measured_is_no_run_of_many() {
     let file = place.path().join("runs/a/manifest.json");
     replace(&file, "\"status\": \"complete\"", "\"status\": \"running\"");
     let check = || tripmeter(&place, &["check", "runs/a", "--limits", "limits.csv"]).run();
-    check().with(0).says(&["note: 'runs/a' is being measured, or was killed"]);
+    check().with(0).says(&["note: the run in 'runs/a' is in progress or was killed"]);
     for words in [&["history", "runs"][..], &["limits", "runs", "-o", "r.csv"]] {
         let done = tripmeter(&place, words).run().with(65);
-        done.says(&["left out: 'a' is being measured, or was killed"]).says(&["no figures"]);
+        done.says(&["left out: 'a' is in progress or was killed"]).says(&["no figures"]);
     }
 }

@@ -82,6 +82,6 @@ fn a_killed_campaign_goes_on_and_keeps_what_it_had() {
     std::fs::create_dir(&others).unwrap();
     std::fs::write(others.join("manifest.json"), "{}").unwrap();
     let path = others.display().to_string();
-    Tripmeter::new(["selftest", "-o", &path]).run().with(65).one_line(&[&path, "has no selftest", "-o"]);
+    Tripmeter::new(["selftest", "-o", &path]).run().with(65).one_line(&[&path, "no selftest", "-o"]);
     assert_eq!(std::fs::read_dir(&others).unwrap().count(), 1);
 }

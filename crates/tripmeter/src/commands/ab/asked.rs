@@ -39,7 +39,7 @@ impl HashedPlugin {
 /// Identifies this build of the program by size and date of its file.
 pub fn this_build() -> Result<String, CliError> {
     let file = experiment::program()?;
-    let unreadable = |error| CliError::new(exit::SOFTWARE, format!("'{}' cannot be examined: {error}", file.display()));
+    let unreadable = |error| CliError::new(exit::SOFTWARE, format!("'{}' cannot be read: {error}", file.display()));
     let metadata = file.metadata().map_err(unreadable)?;
     let modified = metadata.modified().map_err(unreadable)?.duration_since(std::time::UNIX_EPOCH);
     Ok(format!("{} bytes of {} s", metadata.len(), modified.map_or(0, |since| since.as_secs())))

@@ -73,7 +73,7 @@ impl Pace {
         let missing = self.needed.map_or(self.most, |needed| needed.saturating_sub(found.fewest_pairs()));
         let more = missing.min(round.into()).min(self.most.saturating_sub(round.into()));
         if more == 0 {
-            self.stopped = if missing == 0 { "enough to detect the effect" } else { "no more are made" };
+            self.stopped = if missing == 0 { "enough to detect the effect" } else { "the limit of rounds is reached" };
         }
         round + more as u32
     }

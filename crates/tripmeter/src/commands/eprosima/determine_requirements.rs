@@ -24,7 +24,7 @@ pub fn determine_requirements(args: &DetermineRequirementsArgs) -> Result<u8, Cl
     for run in &runs {
         let folder = ExperimentFolder::open(&run.path)?;
         if folder.is_running() {
-            output::say(&format!("note: left out: run '{}' is being measured, or was killed", run.name));
+            output::say(&format!("note: left out: run '{}' is in progress or was killed", run.name));
             continue;
         }
         for source in &folder.sources {

@@ -136,7 +136,8 @@ impl ExperimentFolder {
     pub fn summarise(&mut self) -> Result<(), CliError> {
         if self.is_running() {
             output::say(&format!(
-                "note: '{}' is being measured, or was killed: figures use what is there, and no summary is made",
+                "note: the run in '{}' is in progress or was killed; only its finished payloads are used, and no \
+                 summary is written",
                 self.path.display()
             ));
             return Ok(());

@@ -64,7 +64,7 @@ fn pasts(database: &Path) -> Result<Vec<Past>, CliError> {
     for run in runs(database)? {
         let mut folder = ExperimentFolder::open(&run.path)?;
         if folder.is_running() {
-            output::say(&format!("note: left out of the history: '{}' is being measured, or was killed", run.name));
+            output::say(&format!("note: left out of the history: '{}' is in progress or was killed", run.name));
             continue;
         }
         folder.summarise()?;

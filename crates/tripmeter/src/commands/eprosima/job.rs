@@ -88,7 +88,9 @@ fn say(args: &JobArgs, text: &str) {
 fn named(results: &Path, label: &str) -> Result<PathBuf, CliError> {
     let plain = |c: char| c.is_alphanumeric() || "._=-+".contains(c);
     if label.is_empty() || label.len() > 100 || !label.chars().all(plain) || label.starts_with(['.', '-']) {
-        let text = format!("label '{label}' is not of 1 to 100 letters, digits and '._=-+', or begins with '.' or '-'");
+        let text = format!(
+            "label '{label}' must have 1 to 100 letters, digits or '._=-+', and must not begin with '.' or '-'"
+        );
         return Err(CliError::new(exit::USAGE, text));
     }
     Ok(results.join(label))

@@ -28,8 +28,7 @@ fn named(args: &PruneArgs) -> Result<Vec<String>, CliError> {
             if args.results_db.join(&name).is_dir() {
                 return Ok(name);
             }
-            let text =
-                format!("'{given}' should be kept, but is not in '{}'; nothing was removed", args.results_db.display());
+            let text = format!("'{given}' (-s) is not in '{}'; nothing was removed", args.results_db.display());
             Err(CliError::new(exit::NO_INPUT, text))
         })
         .collect()
@@ -79,9 +78,9 @@ pub fn remove_old(database: &Path, number: usize, named: &[String], dry_run: boo
 fn is_finished_experiment(folder: &Path) -> Result<(), String> {
     if is_results(folder) {
         return match show::read(folder) {
-            Ok(manifest) if manifest.status == RunStatus::Running => Err("it is running, or was killed".to_owned()),
+            Ok(manifest) if manifest.status == RunStatus::Running => Err("it is in progress or was killed".to_owned()),
             Ok(manifest) if manifest.sub_experiments.iter().all(|result| result.cells.is_empty()) => {
-                Err("nothing was measured in it".to_owned())
+                Err("it has no measurements".to_owned())
             }
             Ok(_) => Ok(()),
             Err(error) => Err(error.to_string()),
@@ -89,5 +88,5 @@ fn is_finished_experiment(folder: &Path) -> Result<(), String> {
     }
     let contents = Contents::read(folder).map_err(|error| error.to_string())?;
     let is_result = |name: &String| name.starts_with("measurements_") && name.ends_with(".csv");
-    if contents.others.iter().any(is_result) { Ok(()) } else { Err("there are no results in it".to_owned()) }
+    if contents.others.iter().any(is_result) { Ok(()) } else { Err("it has no results".to_owned()) }
 }

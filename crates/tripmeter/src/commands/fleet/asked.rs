@@ -48,7 +48,10 @@ impl<'a> FleetAsked<'a> {
             return Err(CliError::new(exit::DATA, text));
         }
         if args.mode == FleetMode::Hosts && args.both_ways {
-            return Err(CliError::new(exit::USAGE, "--both-ways measures pairs; leave it or --mode hosts out"));
+            return Err(CliError::new(
+                exit::USAGE,
+                "--both-ways requires pairs; leave out --both-ways or --mode hosts",
+            ));
         }
         let cli = Cli::try_parse_from([&["tripmeter".to_owned()][..], &args.command].concat());
         let cli = cli.map_err(|error| {
@@ -62,7 +65,7 @@ impl<'a> FleetAsked<'a> {
         })?;
         let command = cli.command.measuring().ok_or_else(|| {
             let text =
-                format!("after '--': '{}' does not measure; see `tripmeter --help` for what does", args.command[0]);
+                format!("after '--': '{}' is not a measuring command; `tripmeter --help` lists them", args.command[0]);
             CliError::new(exit::USAGE, text)
         })?;
         fits(&command)?;
@@ -114,7 +117,9 @@ impl<'a> FleetAsked<'a> {
             return Ok(None);
         }
         let Some(mut experiment) = self.experiment.clone() else {
-            let text = format!("--push does not know the plugins of '{}'; copy them, and leave it out", self.words[0]);
+            let command = &self.words[0];
+            let text =
+                format!("--push cannot find the plugins that '{command}' needs; copy them, and leave --push out");
             return Err(CliError::new(exit::USAGE, text));
         };
         // Not all transports can be measured between hosts; any second host shows which.

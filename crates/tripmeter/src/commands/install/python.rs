@@ -57,8 +57,9 @@ impl PythonEnvironment<'_> {
         while !lock_file(&file, true).map_err(|error| self.cannot_create(&path, &error))? {
             if begin.elapsed() > PATIENCE {
                 let minutes = PATIENCE.as_secs() / 60;
-                return Err(self
-                    .unavailable(&format!("another install has been running for {minutes} minutes; check that one")));
+                return Err(
+                    self.unavailable(&format!("another install has been running for {minutes} minutes; check it"))
+                );
             }
             std::thread::sleep(Duration::from_millis(100));
         }

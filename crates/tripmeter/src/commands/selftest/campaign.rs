@@ -67,7 +67,7 @@ pub fn check_folder(folder: &Path) -> Result<(), CliError> {
     if !is_results(folder) && (has_log || entries.all(|entry| is_ours(&entry.file_name()))) {
         return Ok(());
     }
-    let text = format!("'{}' is not empty, and has no selftest; name another folder with -o", folder.display());
+    let text = format!("'{}' has files, but no selftest; name another folder with -o", folder.display());
     Err(CliError::new(exit::DATA, text))
 }
 
@@ -107,7 +107,7 @@ impl Campaign {
             // Fields of a newer minor version are ignored.
             let mut known = header.as_object().into_iter().flatten().filter(|(key, _)| *key != "schema_version");
             if known.any(|(key, value)| found[key] != *value) {
-                return Err(wrong("is of a selftest with another seed, program or kernel"));
+                return Err(wrong("belongs to a selftest with another seed, program or kernel"));
             }
             log.set_len(whole as u64).map_err(failed)?;
         }

@@ -11,7 +11,7 @@ pub fn page(made: &Value, folder: Option<&Path>) -> String {
     if made["status"] == "interrupted" {
         page += ", INTERRUPTED";
     }
-    page += "\n\nTruth: stalls and losses injected into `inmem` are measured in exactly the right number\n";
+    page += "\n\nTruth: stalls and losses injected into `inmem` are counted exactly\n";
     for one in all(&made["truth"]) {
         page += &match text(&one["what"]).as_str() {
             "stall" => format!(
@@ -25,7 +25,7 @@ pub fn page(made: &Value, folder: Option<&Path>) -> String {
             what => format!("  {} {what} of {} messages: {} lost\n", mark(one), one["injected"], one["lost"]),
         };
     }
-    page += "\nOwn overhead: round trip less that of a bare loop on the same CPUs, median of pairs\n";
+    page += "\nOwn overhead: round trip minus that of a bare loop on the same CPUs, median of pairs\n";
     for one in all(&made["overhead"]) {
         if let Some(why) = one["left_out"].as_str() {
             page += &format!("  -  {}: left out: {why}\n", text(&one["transport"]));
@@ -59,7 +59,7 @@ pub fn page(made: &Value, folder: Option<&Path>) -> String {
         );
     }
     if let Some(folder) = folder {
-        page += &format!("\nEvery verdict with its seed is in '{}'.\n", folder.join("comparisons.jsonl").display());
+        page += &format!("\nAll verdicts and their seeds are in '{}'.\n", folder.join("comparisons.jsonl").display());
     }
     page
 }
@@ -83,7 +83,7 @@ fn comparison(one: &Value) -> String {
     }
     if one["at_least"].is_null() {
         return format!(
-            "  {} {what}: of {made}, called changed: p50 {}, p99 {}; {} of either allowed{failed}\n",
+            "  {} {what}: {made} comparisons; false alarms: p50 {}, p99 {}; at most {} allowed for each{failed}\n",
             mark(one),
             rate("median"),
             rate("p99"),
@@ -97,7 +97,7 @@ fn comparison(one: &Value) -> String {
     let share =
         |value: &Value| value.as_f64().map_or("-".to_owned(), |share| format!("{} %", signed(share * 100.0, 1)));
     format!(
-        "  {} {what}: of {made}, called regressed: p50 {}; {required}; injected {}, estimated {}, {} rounds{failed}\n",
+        "  {} {what}: {made} comparisons; detected: p50 {}; {required}; injected {}, estimated {}, {} rounds{failed}\n",
         mark(one),
         rate("median"),
         share(&one["injected"]),
@@ -163,19 +163,19 @@ mod tests {
             "Selftest, quick form, seed 1, 61 s",
             "  good stall of 50 ms in sample 400: its round trip took 50.100 ms (p50 0.001 ms)",
             "  BAD  loss of 3 messages: 2 lost",
-            "Own overhead: round trip less that of a bare loop on the same CPUs, median of pairs",
+            "Own overhead: round trip minus that of a bare loop on the same CPUs, median of pairs",
             "  good uds: p50 4.100 µs, bare 4.000 µs: +100 ns (50..150; limit 400 ns, 7 pairs)",
             "  uds: +12.0 %, in 10.0 rounds of both sides, 2.0 s (margin 0)",
-            "Every verdict with its seed is in 'r/comparisons.jsonl'.",
+            "All verdicts and their seeds are in 'r/comparisons.jsonl'.",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(
-            text.contains("of 3 of 5, called regressed: p50 3 (30.0 %..100.0 %); 2 required; injected +10.0 %"),
+            text.contains("3 of 5 comparisons; detected: p50 3 (30.0 %..100.0 %); 2 required; injected +10.0 %"),
             "{text}"
         );
-        assert!(text.contains("of 1 of 5, called regressed: p50 0 (0.0 %..90.0 %); too few to require"), "{text}");
+        assert!(text.contains("1 of 5 comparisons; detected: p50 0 (0.0 %..90.0 %); too few to require"), "{text}");
         assert!(text.contains("  NOT MADE uds hardly delayed\n"), "{text}");
-        assert!(text.contains("1 of either allowed; 1 had rounds in which a side failed\n"), "{text}");
+        assert!(text.contains("at most 1 allowed for each; 1 had rounds in which a side failed\n"), "{text}");
     }
 }

@@ -380,7 +380,7 @@ fn prune_keeps_the_newest_and_the_named_ones() {
     assert!(done.stdout.contains("3 would be removed, 2 kept of 5 experiments\n"), "{}", done.stdout);
     assert_eq!(names(&database), RUNS);
     prune(&["-n", "2", "-s", "2026-01-09_12-00-00"]).with(66).one_line(&["2026-01-09_12-00-00", "nothing was removed"]);
-    prune(&["-n", "0"]).with(64).one_line(&["1 is the least"]);
+    prune(&["-n", "0"]).with(64).one_line(&["the minimum is 1"]);
     // Two of the named experiments are old, one is among the newest.
     let three = format!("{}/:{}:{}", database.join(RUNS[0]).display(), RUNS[1], RUNS[4]);
     let done = prune(&["-n", "2", "-s", &three]).with(0);
@@ -428,7 +428,7 @@ fn folders_without_results_are_no_experiments_to_keep() {
     let done = prune("2");
     assert!(done.stdout.contains("1 removed, 2 kept of 3 experiments\n"), "{}", done.stdout);
     for run in &RUNS[3..] {
-        assert!(done.stdout.contains(&format!("left alone: '{run}': there are no results in it\n")), "{}", done.stdout);
+        assert!(done.stdout.contains(&format!("left alone: '{run}': it has no results\n")), "{}", done.stdout);
     }
     assert_eq!(names(&database), RUNS[1..]);
     prune("3");

@@ -138,11 +138,11 @@ fn a_folder_that_is_measured_gets_no_summary() {
     let summary = results.join(format!("measurements_{NAME}_summary.csv"));
     replace(&results.join("manifest.json"), "\"status\": \"complete\"", "\"status\": \"running\"");
     let check = || tripmeter(&place, &["check", "-r", "limits.csv", "-e", "runs/a"]).run();
-    check().with(0).says(&["note: 'runs/a' is being measured, or was killed"]);
+    check().with(0).says(&["note: the run in 'runs/a' is in progress or was killed"]);
     let history = tripmeter(&place, &["history", "-e", "runs", "-p", "plots"]).run().with(65);
-    history.says(&["left out", "'a' is being measured, or was killed"]).says(&["nothing to plot"]);
+    history.says(&["left out", "'a' is in progress or was killed"]).says(&["nothing to plot"]);
     let requirements = tripmeter(&place, &["determine-requirements", "-e", "runs", "-o", "r.csv"]).run().with(65);
-    requirements.says(&["left out", "'a' is being measured, or was killed"]);
+    requirements.says(&["left out", "'a' is in progress or was killed"]);
     assert!(!summary.exists());
     replace(&results.join("manifest.json"), "\"status\": \"running\"", "\"status\": \"complete\"");
     check().with(0).says(&["1 missing summary was made"]);

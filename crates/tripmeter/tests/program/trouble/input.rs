@@ -55,7 +55,7 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("call uds --cpus x", &["'x'", "0-2", "--cpus"]);
     wrong("call uds --cpus 0,4095", &["CPU 4095", "choose from", "--cpus"]);
     wrong("call uds --cpus 0 --leader-cpu 0", &["--cpus", "--leader-cpu"]);
-    wrong("ping uds --leader-cpu first", &["'first'", "--leader-cpu", "number of a CPU"]);
+    wrong("ping uds --leader-cpu first", &["'first'", "--leader-cpu", "CPU number"]);
     wrong("ping uds --followers 0", &["0 followers", "1 to 64", "--followers"]);
     wrong("ping shm --followers 65", &["65 followers", "1 to 64", "--followers"]);
     wrong(

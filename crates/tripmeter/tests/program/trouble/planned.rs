@@ -79,5 +79,5 @@ fn a_field_of_a_resumed_plan_out_of_its_bounds_is_refused_with_its_value() {
     attempt(&|_| {}).with(exit::GOOD);
     fs::remove_file(&file).unwrap();
     let none = Tripmeter::new(["run", "--resume", "results"]).at(place.path()).run();
-    none.with(exit::NO_INPUT).one_line(&["'results'", "nothing was measured yet; give the command again"]);
+    none.with(exit::NO_INPUT).one_line(&["'results'", "nothing was measured yet; repeat the original command"]);
 }

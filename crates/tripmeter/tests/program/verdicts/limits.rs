@@ -168,7 +168,7 @@ fn limits_are_loosened_for_all_of_them_together() {
     let loosened = ["--family-wise", &runs.display().to_string()].map(str::to_owned);
     let loosened = [loosened[0].as_str(), loosened[1].as_str()];
     check(&[], &file, &measured(11.8)).with(1);
-    check(&loosened, &file, &measured(11.8)).with(0).says(&["limits times 1.082 (rtt_half_ns.p50)", "19"]);
+    check(&loosened, &file, &measured(11.8)).with(0).says(&["limits loosened: times 1.082 (rtt_half_ns.p50)", "19"]);
     check(&loosened, &file, &measured(12.0)).with(1);
     let counts = limits(place.path(), "x,512,closed,all,lost,value,0\n");
     let lossy = write(&place.path().join("b"), &changed(trips(), &[("lost", json!(1))]));
