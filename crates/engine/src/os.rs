@@ -34,5 +34,5 @@ pub(crate) use sockets::stdin_socket;
 pub use sockets::{check_peer, peer_pid, wait_readable};
 pub use threads::{
     Target, allowed_by_any_thread, allowed_cpus, confine_process, confine_thread, online_cpus, pin_thread,
-    sleep_precisely, sleep_until,
+    sleep_precisely, sleep_until, timer_slack_ns,
 };

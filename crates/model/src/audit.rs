@@ -87,6 +87,9 @@ pub struct ProcessActivity {
     pub planned_cpus: Option<Vec<usize>>,
     /// Scheduling policy of that thread at the end, and its nice value or priority; absent if that is not visible.
     pub policy: Option<String>,
+    /// Time by which the kernel may delay timers of that thread, in nanoseconds; absent if that is not visible.
+    #[serde(default)]
+    pub timer_slack_ns: Option<u64>,
     /// CPU time of all its threads over its whole life, in nanoseconds.
     #[serde(deserialize_with = "count::read")]
     pub cpu_time_ns: u64,

@@ -10,6 +10,8 @@ use tripmeter_model::count::saturating_sum;
 
 /// Involuntary switches per second of CPU time. The kernel itself causes a few.
 const MOST_SWITCHES_PER_S: f64 = 50.0;
+/// Default of Linux. Service managers and shells may pass on more.
+const USUAL_SLACK_NS: u64 = 50_000;
 
 pub(super) const CHECKS: &[MachineCheck] = &[
     MachineCheck {
@@ -48,6 +50,15 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         },
         read: faults,
     },
+    MachineCheck {
+        info: CheckInfo {
+            name: "timer-slack",
+            source: "/proc/self/timerslack_ns; PR_GET_TIMERSLACK of each process or thread that measured",
+            limit: "warns above 50000 ns, Linux's default: time-outs and sleeps may end that much later",
+            fix: "in the shell that starts it: echo 50000 > /proc/$$/timerslack_ns",
+        },
+        read: slack,
+    },
 ];
 
 /// Resource usage of this process or thread, and the scheduling of this thread.
@@ -59,6 +70,7 @@ pub fn this_thread(who: &str, whose: Whose) -> ProcessActivity {
         cpus: allowed(&root, "proc/thread-self").ok(),
         planned_cpus: None,
         policy: scheduling(&root, "proc/thread-self").ok().map(|(text, _)| text),
+        timer_slack_ns: os::timer_slack_ns(),
         cpu_time_ns: used.cpu_time_ns,
         voluntary_switches: used.voluntary_switches,
         involuntary_switches: used.involuntary_switches,
@@ -170,6 +182,14 @@ fn switches(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
         rate(worst)
     );
     Ok(Reading::good_if(rate(worst) <= MOST_SWITCHES_PER_S, value))
+}
+
+fn slack(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
+    let own = ("tripmeter", observed.root.number("proc/self/timerslack_ns")?);
+    let processes = observed.processes.iter().filter_map(|process| Some((&*process.who, process.timer_slack_ns?)));
+    let (who, ns) = [own].into_iter().chain(processes).max_by_key(|(_, ns)| *ns).unwrap_or(own);
+    let value = if ns == own.1 { format!("{ns} ns") } else { format!("{} ns; {who}: {ns} ns", own.1) };
+    Ok(Reading::good_if(ns <= USUAL_SLACK_NS, value))
 }
 
 fn faults(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {

@@ -48,6 +48,7 @@ const LAPTOP: &[(&str, &str)] = &[
     ("proc/self/status", STATUS),
     ("proc/self/limits", LIMITS),
     ("proc/self/stat", STAT),
+    ("proc/self/timerslack_ns", "60000\n"),
     ("proc/self/cgroup", "0::/\n"),
     ("proc/sys/fs/mqueue/msg_max", "10\n"),
     ("proc/sys/fs/mqueue/msgsize_max", "8192\n"),
@@ -120,6 +121,7 @@ fn findings_of_a_laptop_say_what_is_wrong_and_how_to_fix_it() {
         ("numa", Level::Info, "node0 of 1 nodes; balancing not visible here", ""),
         ("affinity", Level::Info, "CPUs 0-3 allowed, 0-1 used", ""),
         ("scheduling-policy", Level::Warn, "other, nice 5", "renice -n 0"),
+        ("timer-slack", Level::Warn, "60000 ns", "echo 50000"),
         ("limit-memlock", Level::Warn, "8M", "ulimit -l unlimited"),
         ("limit-rtprio", Level::Info, "0: no real-time priority", "ulimit -r 99"),
         ("limit-message-queues", Level::Info, "819200 bytes in all; 10 messages of 8192 bytes per queue", ""),
@@ -401,6 +403,8 @@ fn processes_that_left_their_cpus_or_were_disturbed_are_named() {
         (Level::Warn, switches)
     );
     assert_eq!(find(&bad, "page-faults").level, Level::Warn);
+    let late = ProcessActivity { timer_slack_ns: Some(1_000_000), ..process("follower of uds", &[1], 0, 0) };
+    assert_eq!(find(&audited(&[late]), "timer-slack").value, "60000 ns; follower of uds: 1000000 ns");
     let policies = |leader: &str, follower: &str| {
         let with =
             |who: &str, policy: &str| ProcessActivity { policy: Some(policy.to_owned()), ..process(who, &[0], 0, 0) };

@@ -110,6 +110,11 @@ pub fn sleep_precisely() {
     let _ = thread::set_current_timer_slack(Some(NonZeroU64::MIN));
 }
 
+/// Timer slack of this thread, in nanoseconds; `None` if the kernel does not tell it.
+pub fn timer_slack_ns() -> Option<u64> {
+    thread::current_timer_slack().ok()
+}
+
 /// Sleeps until a time of CLOCK_MONOTONIC, in nanoseconds, or until a signal.
 pub fn sleep_until(until_ns: u64) {
     let until = Timespec { tv_sec: (until_ns / 1_000_000_000) as i64, tv_nsec: (until_ns % 1_000_000_000) as i64 };
