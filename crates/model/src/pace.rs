@@ -68,6 +68,11 @@ impl OfferedLoad {
         }
     }
 
+    /// True if messages have a rate that does not describe the load, like the mean of bursts.
+    pub fn is_uneven(&self) -> bool {
+        self.hz().is_some() && !matches!(self, OfferedLoad::Rate { .. })
+    }
+
     /// Burst, if the load consists of bursts.
     pub fn burst(&self) -> Option<Burst> {
         if let OfferedLoad::Burst(burst) = self { Some(*burst) } else { None }

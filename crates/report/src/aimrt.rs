@@ -236,7 +236,7 @@ impl AimrtPage<'_> {
         let (sub, load) = (self.sub(row), self.metrics.load(row));
         let offered = match load {
             OfferedLoad::Rate { hz } => count(hz),
-            OfferedLoad::Burst(_) => crate::labels::offered(load),
+            load if load.is_uneven() => crate::labels::offered(load),
             _ => "-".to_owned(),
         };
         vec![

@@ -5,7 +5,7 @@ use crate::measured::MeasuredSide;
 use crate::merged::{Merged, rounds_text};
 use crate::notes::NO_KERNEL_TIME;
 use crate::results::NamedResults;
-use crate::tables::{self, PatternTable, TABLES, background, replay};
+use crate::tables::{self, FURTHER_TABLES, PatternTable, TABLES};
 use crate::{fastest, run_notes};
 use tripmeter_model::manifest::{Manifest, RunStatus};
 
@@ -30,7 +30,7 @@ pub fn all(manifest: &Manifest) -> Document {
             blocks.extend(fastest::line(&side, |sub| kind.is_of(sub), kind.figure));
         }
     }
-    blocks.extend(background::table(&side).into_iter().chain(replay::table(&side)).map(Block::Table));
+    blocks.extend(FURTHER_TABLES.iter().filter_map(|table| table(&side)).map(Block::Table));
     if blocks.is_empty() {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }

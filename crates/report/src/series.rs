@@ -83,7 +83,7 @@ fn of_row(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
 fn named(sub: &Merged<'_>, row: Row, load: OfferedLoad, stream: &Stream, figure: Figure) -> String {
     let of = match (&stream.topic, load) {
         (Some(topic), _) => format!("{}, topic '{topic}'", sub.planned.name),
-        (None, OfferedLoad::Rate { .. } | OfferedLoad::Burst(_)) => format!("{}, {}", place(sub, row), offered(load)),
+        (None, load) if load.hz().is_some() => format!("{}, {}", place(sub, row), offered(load)),
         _ => place(sub, row),
     };
     match figure {

@@ -32,7 +32,7 @@ pub use measure::{
     AllowedArgs, Cpu, FollowArgs, HostsArgs, KeptArgs, MeasuringArgs, OutputArgs, PatternCommand, PluginArgs,
     ReplayArgs, RunArgs, RunningArgs, ShownArgs,
 };
-pub use results::{ExportArgs, ExportFormat, ReportArgs, ShowArgs, TableFormat};
+pub use results::{ExchangeFormat, ExportArgs, ExportFormat, ReportArgs, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
 pub use sorting::SortArgs;
 pub use tripmeter_analysis::flags::{FiguresArgs, Share};

@@ -122,7 +122,7 @@ impl PlottedValue {
 fn of_channel(folder: usize, row: &TableRow<'_>) -> Option<PlottedValue> {
     let (planned, offered) = (row.sub.planned, rate(row.offered_hz()));
     let [at, load] = match row.load() {
-        load @ OfferedLoad::Burst(_) => [crate::labels::offered(load), load.suffix()],
+        load if load.is_uneven() => [crate::labels::offered(load), load.suffix()],
         _ => [format!("at {offered} /s"), format!("_rate-{offered}")],
     };
     let [words, file] = match planned.workload.publishers() {
@@ -140,7 +140,7 @@ fn of_channel(folder: usize, row: &TableRow<'_>) -> Option<PlottedValue> {
 fn of_rpc(folder: usize, row: &TableRow<'_>) -> PlottedValue {
     let way = match row.load() {
         OfferedLoad::Closed => ["closed loop (bench)".to_owned(), "_bench".to_owned()],
-        load @ OfferedLoad::Burst(_) => [format!("{} each", crate::labels::offered(load)), load.suffix()],
+        load if load.is_uneven() => [format!("{} each", crate::labels::offered(load)), load.suffix()],
         _ => {
             let offered = rate(row.offered_hz());
             [format!("at {offered} /s each (fixed-freq)"), format!("_fixed-freq_rate-{offered}")]

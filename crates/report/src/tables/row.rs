@@ -92,7 +92,7 @@ impl<'a> TableRow<'a> {
     /// Offered rate or bursts; missing if there was neither.
     pub fn offered(&self) -> Cell {
         match self.load() {
-            load @ OfferedLoad::Burst(_) => Cell::text(offered(load)),
+            load if load.is_uneven() => Cell::text(offered(load)),
             _ => Cell::maybe(self.value(Figure::OfferedRate).map(|offered| offered.folded())),
         }
     }

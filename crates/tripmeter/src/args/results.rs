@@ -90,6 +90,12 @@ pub enum ExportFormat {
     /// Tables for other programs and for pages.
     Table(TableFormat),
     Plots(tripmeter_report::plots::Format),
+    Exchange(ExchangeFormat),
+}
+
+/// Format of other programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExchangeFormat {
     Junit,
     /// Workflow commands and a job summary.
     Github,
@@ -160,8 +166,11 @@ pub struct ExportArgs {
     #[arg(long, value_name = "FORMAT", required = true,
         value_parser = words_of(&[("csv", ExportFormat::Table(TableFormat::Csv)),
             ("json", ExportFormat::Table(TableFormat::Json)), ("markdown", ExportFormat::Table(TableFormat::Markdown)),
-            ("junit", ExportFormat::Junit), ("github", ExportFormat::Github), ("bencher", ExportFormat::Bencher),
-            ("openmetrics", ExportFormat::OpenMetrics), ("parquet", ExportFormat::Parquet),
+            ("junit", ExportFormat::Exchange(ExchangeFormat::Junit)),
+            ("github", ExportFormat::Exchange(ExchangeFormat::Github)),
+            ("bencher", ExportFormat::Exchange(ExchangeFormat::Bencher)),
+            ("openmetrics", ExportFormat::Exchange(ExchangeFormat::OpenMetrics)),
+            ("parquet", ExportFormat::Exchange(ExchangeFormat::Parquet)),
             ("png", ExportFormat::Plots(tripmeter_report::plots::Format::Png)),
             ("svg", ExportFormat::Plots(tripmeter_report::plots::Format::Svg))]))]
     pub format: ExportFormat,

@@ -4,7 +4,7 @@ mod exchange;
 
 use super::show;
 use crate::ab_json;
-use crate::args::{ExportArgs, ExportFormat};
+use crate::args::{ExchangeFormat, ExportArgs, ExportFormat};
 use crate::error::CliError;
 use crate::plotting::{PictureJob, draw_all, no_link};
 use crate::results::{listed, names, opened};
@@ -23,16 +23,12 @@ use tripmeter_report::{NamedResults, PageChecks, PageInput, page_of};
 const PLOTS: &str = "plots";
 
 pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
-    let takes_verdict = matches!(args.format, ExportFormat::Junit | ExportFormat::Github);
+    let takes_verdict = matches!(args.format, ExportFormat::Exchange(ExchangeFormat::Junit | ExchangeFormat::Github));
     if args.verdict.is_some() && !takes_verdict {
         return Err(CliError::new(exit::USAGE, "--verdict is for --format junit or github; leave it out"));
     }
     match args.format {
-        ExportFormat::Junit
-        | ExportFormat::Github
-        | ExportFormat::Bencher
-        | ExportFormat::OpenMetrics
-        | ExportFormat::Parquet => exchange::export(args),
+        ExportFormat::Exchange(format) => exchange::export(args, format),
         ExportFormat::Plots(format) => plots(args, Options { format, log: args.log, ..Options::default() }),
         ExportFormat::Table(_) if args.log => {
             Err(CliError::new(exit::USAGE, "--log is for plots; choose --format png or svg, or leave it out"))

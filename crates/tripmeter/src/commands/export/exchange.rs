@@ -1,6 +1,6 @@
 //! Results in other programs' formats.
 
-use crate::args::{ExportArgs, ExportFormat};
+use crate::args::{ExchangeFormat, ExportArgs};
 use crate::commands::show;
 use crate::error::CliError;
 use crate::output;
@@ -28,7 +28,7 @@ use tripmeter_report::{NamedResults, render};
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 const MOST_VERDICT_BYTES: u64 = 64 << 20;
 
-pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
+pub fn export(args: &ExportArgs, format: ExchangeFormat) -> Result<u8, CliError> {
     if args.log || !args.tables.is_empty() {
         let text = "--log is for png and svg, --tables for csv, json and markdown; leave them out";
         return Err(CliError::new(exit::USAGE, text));
@@ -48,21 +48,20 @@ pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
     let results: Vec<_> =
         names.iter().zip(&manifests).map(|(name, manifest)| NamedResults { name, manifest }).collect();
     let input = ExportInput { results: &results, verdict: verdict.as_ref() };
-    match args.format {
-        ExportFormat::Junit => written(args, &export::junit(&input)),
-        ExportFormat::Bencher => {
+    match format {
+        ExchangeFormat::Junit => written(args, &export::junit(&input)),
+        ExchangeFormat::Bencher => {
             let (metrics, left_out) = export::bencher(&results);
             say_left_out(&left_out);
             written(args, &format!("{metrics:#}\n"))
         }
-        ExportFormat::OpenMetrics => {
+        ExchangeFormat::OpenMetrics => {
             let (gauges, left_out) = export::openmetrics(&results);
             say_left_out(&left_out);
             written(args, &gauges)
         }
-        ExportFormat::Github => github(args, &input),
-        ExportFormat::Parquet => parquet_files(args, &results),
-        ExportFormat::Plots(_) | ExportFormat::Table(_) => unreachable!("they are not formats of other programs"),
+        ExchangeFormat::Github => github(args, &input),
+        ExchangeFormat::Parquet => parquet_files(args, &results),
     }
 }
 
