@@ -313,13 +313,19 @@ impl<'a> Panel<'a> {
         (0..most).map(|index| self.payloads[index * (count - 1) / (most - 1)]).collect()
     }
 
-    /// Curves with a value at a payload, the best first; of several rates, those at the lowest. Without added floors,
-    /// missed rates, failed proofs and polling on a shared CPU.
+    /// Curves with a value at a payload, the best first; of several rates, those at the lowest, of bursts if there are no
+    /// even rates. Without added floors, missed rates, failed proofs and polling on a shared CPU.
     pub fn ranking(&self, payload_bytes: u64) -> Vec<(&Curve<'a>, Value)> {
         let last = self.curves.iter().map(|curve| curve.folder).max();
-        let lowest = self.curves.iter().filter_map(|curve| curve.offered().hz()).fold(f64::INFINITY, f64::min);
+        let rate = |load: &OfferedLoad| (load.is_uneven(), load.hz().unwrap_or(f64::INFINITY));
+        let order = |a: &OfferedLoad, b: &OfferedLoad| {
+            let ((a_is_uneven, a_hz), (b_is_uneven, b_hz)) = (rate(a), rate(b));
+            a_is_uneven.cmp(&b_is_uneven).then(a_hz.total_cmp(&b_hz))
+        };
+        let has_rate = |load: &OfferedLoad| load.hz().is_some();
+        let lowest = self.curves.iter().map(Curve::offered).filter(has_rate).min_by(order);
         let counts = |curve: &&Curve<'_>| {
-            let is_lowest = curve.offered().hz().is_none_or(|hz| hz == lowest);
+            let is_lowest = !has_rate(&curve.offered()) || Some(curve.offered()) == lowest;
             Some(curve.folder) == last && is_lowest && curve.counts(payload_bytes)
         };
         let value = |curve: &'_ Curve<'a>| curve.value(payload_bytes, self.statistic());

@@ -1,5 +1,5 @@
 //! Leader's loop of one topic under pattern `publish`: it sleeps until a message is due, stamps, and publishes.
-//! The timetable is a type parameter of the loop, so that nothing is decided per message.
+//! The timetable is a type parameter of the loop, so that at an even rate nothing is decided per message.
 
 use super::setting::LoopSetting;
 use super::{Failure, LoopEnd, Shared};

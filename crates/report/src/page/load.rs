@@ -22,7 +22,8 @@ pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     }
     let mut subs: BTreeMap<(usize, u32), Rates<'_>> = BTreeMap::new();
     for curve in &panel.curves {
-        if let Some(hz) = curve.offered().hz() {
+        // The mean rate of bursts does not describe them.
+        if let Some(hz) = curve.offered().hz().filter(|_| !curve.offered().is_uneven()) {
             subs.entry((curve.folder, curve.sub)).or_default().push((hz, curve));
         }
     }

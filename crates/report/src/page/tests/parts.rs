@@ -364,6 +364,16 @@ fn rates_that_were_missed_are_named_and_costs_are_of_a_message() {
     // 31 and 12 ms of CPU time for 1,000 messages.
     assert_eq!(cost.lines[0].points, [(43.0, 2.0)]);
     assert!(!document.charts().any(|chart| chart.name == "response_1024"), "{}", readings(&document));
+    // Bursts of the same mean rate are neither on an axis of rates nor ranked beside an even rate.
+    let mut bursts = manifest.clone();
+    let burst = OfferedLoad::Burst(Burst { size: 10, gap_ns: 10_000_000 });
+    bursts.plan.sub_experiments.iter_mut().for_each(|plan| plan.workload.loads[1] = burst);
+    for trial in bursts.sub_experiments.iter_mut().map(|result| &mut result.cells[0].trials[1]) {
+        (trial.load, trial.rate_missed) = (burst, false);
+    }
+    let document = page_of_one(&bursts);
+    assert!(!document.charts().any(|chart| chart.name == "response_by_rate_1024"), "{}", readings(&document));
+    assert!(answer(&document).contains("tcp/nodelay is 2.00 times slower"), "{}", answer(&document));
     // The cost needs the CPU time of the follower too.
     for cell in manifest.sub_experiments.iter_mut().flat_map(|result| &mut result.cells) {
         for trial in &mut cell.trials {
