@@ -135,18 +135,9 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
     let beside = |folder: usize| all.iter().zip(lines).filter(move |(_, other)| other.0 == folder).map(|(one, _)| *one);
     let distinctions: BTreeMap<usize, Distinctions<'_>> =
         folders.iter().map(|folder| (*folder, Distinctions::from_lines(beside(*folder)))).collect();
-    // Lines of several folders with the same name and load have the same colour.
-    let kind_of = |line: &LabelledLine<'a>| (line.sub.planned.name.as_str(), format!("{:?}", line.load));
-    let mut kinds = BTreeMap::new();
-    for line in &all {
-        let next = kinds.len();
-        kinds.entry(kind_of(line)).or_insert(next);
-    }
-    let look_of = |place: usize, folder: usize| {
-        let at = kinds[&kind_of(&all[place])];
-        let folder = folders.iter().position(|known| *known == folder).unwrap_or(0);
-        if folders.len() > 1 { Look::for_line(at, folder) } else { look(place) }
-    };
+    let kind = |line: &LabelledLine<'a>| (line.sub.planned.name.as_str(), format!("{:?}", line.load));
+    let kinds: Vec<_> = all.iter().zip(lines).map(|(line, address)| (kind(line), address.0)).collect();
+    let looks = Look::by_kind(&kinds).unwrap_or_else(|| (0..lines.len()).map(look).collect());
     let curve = |(place, line): (usize, &LineAddress)| {
         let (folder, sub, load, stream) = line.clone();
         let side = &sides[folder];
@@ -157,7 +148,7 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
         if sides.len() > 1 {
             label += &format!(" · {}", side.name);
         }
-        let look = look_of(place, folder);
+        let look = looks[place];
         Curve { side, folder, sub, load, label, look, figure, stream, has_folder: sides.len() > 1 }
     };
     lines.iter().enumerate().map(curve).collect()

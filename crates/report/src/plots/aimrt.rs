@@ -15,7 +15,6 @@ use crate::number::count as rate;
 use crate::results::NamedResults;
 use crate::tables::row::TableRow;
 use crate::values::capitalised;
-use std::collections::BTreeSet;
 use tripmeter_analysis::Rounds;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::group::alike;
@@ -313,8 +312,7 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
     let told_apart = group.iter().enumerate().any(is_twice);
     let key = |figure: &PlottedValue| if told_apart { by_name(figure) } else { plain(figure) };
     let with_factors = common_factors(group).is_none();
-    let folders: BTreeSet<usize> = group.iter().map(|figure| figure.folder).collect();
-    let (mut lines, mut kinds): (Vec<(LineKey, Line)>, Vec<LineKey>) = (Vec::new(), Vec::new());
+    let mut lines: Vec<(LineKey, Line)> = Vec::new();
     let mut missed = Vec::new();
     for figure in group {
         let Some(x) = places.iter().position(|place| *place == figure.x(over)).map(|index| index as f64) else {
@@ -330,10 +328,7 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
                 name += &format!(" · {}", names[figure.folder]);
             }
             let points = (0..places.len()).map(|index| (index as f64, f64::NAN)).collect();
-            let address = key(figure);
-            let folder = folders.iter().position(|known| *known == figure.folder).unwrap_or(0);
-            let look = if folders.len() > 1 { look_among(&mut kinds, &address, folder) } else { Look::default() };
-            lines.push((address, Line { name, points, look, ..Line::default() }));
+            lines.push((key(figure), Line { name, points, ..Line::default() }));
             lines.len() - 1
         });
         let line = &mut lines[index].1;
@@ -343,23 +338,18 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
             missed.push((x, figures.median));
         }
     }
-    let mut lines: Vec<Line> = lines.into_iter().map(|(_, line)| line).collect();
+    let (keys, mut lines): (Vec<LineKey>, Vec<Line>) = lines.into_iter().unzip();
+    let kinds: Vec<_> =
+        keys.iter().map(|(folder, transport, factors, sub)| ((transport, factors, sub), *folder)).collect();
+    for (line, look) in lines.iter_mut().zip(Look::by_kind(&kinds).into_iter().flatten()) {
+        line.look = look;
+    }
     lines.extend(Line::missed_rates(missed));
     lines
 }
 
 /// Key of a line: index of its results, transport, factors and sub-experiment.
 type LineKey = (usize, String, String, String);
-
-/// Look of a line: colour and marker by transport and factors, stroke by folder.
-fn look_among(kinds: &mut Vec<LineKey>, line: &LineKey, folder: usize) -> Look {
-    let kind = (0, line.1.clone(), line.2.clone(), line.3.clone());
-    let place = kinds.iter().position(|known| *known == kind).unwrap_or(kinds.len());
-    if place == kinds.len() {
-        kinds.push(kind);
-    }
-    Look::for_line(place, folder)
-}
 
 /// Wait and touch, if all figures have the same.
 fn common_factors<'a>(group: &[&'a PlottedValue]) -> Option<&'a str> {

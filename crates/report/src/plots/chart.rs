@@ -1,6 +1,7 @@
 //! Parts of a chart. All fields are data; nothing is drawn before [`Chart::draw`].
 
 use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A chart: titles, two axes, and between them, in this order, bars, bands, lines and marks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -142,6 +143,18 @@ impl Look {
             stroke: STROKES[folder % STROKES.len()],
             strong: false,
         }
+    }
+
+    /// Looks of lines, each with its kind and the index of its results: all of a kind have the same colour. `None` for
+    /// lines of the same results.
+    pub fn by_kind<K: Ord>(lines: &[(K, usize)]) -> Option<Vec<Self>> {
+        let folders: BTreeSet<usize> = lines.iter().map(|line| line.1).collect();
+        let mut kinds = BTreeMap::new();
+        let looks = lines.iter().map(|(kind, folder)| {
+            let next = kinds.len();
+            Self::for_line(*kinds.entry(kind).or_insert(next), folders.range(..folder).count())
+        });
+        (folders.len() > 1).then(|| looks.collect())
     }
 }
 
