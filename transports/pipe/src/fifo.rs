@@ -3,12 +3,13 @@
 //! The leader creates both and opens the reading end of `b`. The follower opens the writing end of `b`, then the
 //! reading end of `a`. Once the leader can open the writing end of `a`, everything is open. It then sends one byte,
 //! before which the follower would take the missing writer for an end of file.
-#![expect(unsafe_code, reason = "a system call")]
 
-use std::ffi::CString;
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
+use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
+use rustix::io::Errno;
+use rustix::param::page_size;
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
 use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port};
 use tripmeter_abi::{Error, NodeOptions, Result, Role, Status, Wait};
 
@@ -23,17 +24,13 @@ pub struct FifoPair {
     buffer: Option<u64>,
     /// True if this end must remove the two paths.
     made: bool,
-    a: CString,
-    b: CString,
+    a: PathBuf,
+    b: PathBuf,
 }
 
 impl FifoPair {
     pub(crate) fn new(options: &NodeOptions, index: u32, buffer: Option<u64>) -> Result<Self> {
-        let name = |side: char| {
-            let path = options.scratch_dir.join(format!("fifo-{index}-{side}"));
-            CString::new(path.as_os_str().as_bytes())
-                .map_err(|_| Error::new(Status::Invalid, "the scratch folder's name has a zero byte"))
-        };
+        let path = |side: char| options.scratch_dir.join(format!("fifo-{index}-{side}"));
         let mut pair = Self {
             reader: None,
             writer: None,
@@ -41,14 +38,14 @@ impl FifoPair {
             nonblocking: options.wait == Wait::Poll,
             buffer,
             made: false,
-            a: name('a')?,
-            b: name('b')?,
+            a: path('a'),
+            b: path('b'),
         };
         if options.role == Role::Leader {
             pair.made = true;
             make(&pair.a)?;
             make(&pair.b)?;
-            pair.reader = open(&pair.b, libc::O_RDONLY)?;
+            pair.reader = open(&pair.b, OFlags::RDONLY)?;
         }
         Ok(pair)
     }
@@ -56,25 +53,25 @@ impl FifoPair {
     fn unlink(&mut self) {
         if std::mem::take(&mut self.made) {
             for path in [&self.a, &self.b] {
-                // SAFETY: a NUL-terminated path. Whether it still existed does not matter.
-                unsafe { libc::unlink(path.as_ptr()) };
+                // Whether it still existed does not matter.
+                let _ = std::fs::remove_file(path);
             }
         }
     }
 
     fn connect_leader(&mut self, deadline: Deadline) -> Result<()> {
-        let writer = open_when_there(&self.a, libc::O_WRONLY, deadline)?;
+        let writer = open_when_there(&self.a, OFlags::WRONLY, deadline)?;
         self.unlink();
-        set_buffer(writer.as_raw_fd(), self.buffer)?;
+        set_buffer(&writer, self.buffer)?;
         os::write(writer.as_raw_fd(), &HELLO).map_err(|errno| os::os_error("greeting the follower", errno))?;
         self.writer = Some(writer);
         Ok(())
     }
 
     fn connect_follower(&mut self, deadline: Deadline) -> Result<()> {
-        let writer = open_when_there(&self.b, libc::O_WRONLY, deadline)?;
-        set_buffer(writer.as_raw_fd(), self.buffer)?;
-        let reader = open_when_there(&self.a, libc::O_RDONLY, deadline)?;
+        let writer = open_when_there(&self.b, OFlags::WRONLY, deadline)?;
+        set_buffer(&writer, self.buffer)?;
+        let reader = open_when_there(&self.a, OFlags::RDONLY, deadline)?;
         let mut hello = [0];
         loop {
             deadline.wait(reader.as_raw_fd(), libc::POLLIN, "the leader's greeting")?;
@@ -90,54 +87,39 @@ impl FifoPair {
     }
 }
 
-fn make(path: &CString) -> Result<()> {
-    // SAFETY: a NUL-terminated path.
-    if unsafe { libc::mkfifo(path.as_ptr(), 0o600) } == 0 {
-        return Ok(());
-    }
-    Err(Error::last_os(&format!("making FIFO {}", path.to_string_lossy())))
+fn make(path: &Path) -> Result<()> {
+    let made = mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR);
+    made.map_err(|errno| Error::os(&format!("making FIFO {}", path.display()), errno.into()))
 }
 
 /// Opens without blocking; `None` if the FIFO does not exist or, for writing, has no reader.
-fn open(path: &CString, mode: i32) -> Result<Option<OwnedFd>> {
-    // SAFETY: a NUL-terminated path.
-    let fd = unsafe { libc::open(path.as_ptr(), mode | libc::O_NONBLOCK | libc::O_CLOEXEC) };
-    if fd >= 0 {
-        // SAFETY: a new descriptor that nothing else owns.
-        return Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }));
-    }
-    match os::errno() {
-        libc::ENXIO | libc::ENOENT | libc::EINTR => Ok(None),
-        errno => Err(os::os_error(&format!("opening FIFO {}", path.to_string_lossy()), errno)),
+fn open(path: &Path, mode: OFlags) -> Result<Option<OwnedFd>> {
+    match rustix::fs::open(path, mode | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(fd) => Ok(Some(fd)),
+        Err(Errno::NXIO | Errno::NOENT | Errno::INTR) => Ok(None),
+        Err(errno) => Err(Error::os(&format!("opening FIFO {}", path.display()), errno.into())),
     }
 }
 
-fn open_when_there(path: &CString, mode: i32, deadline: Deadline) -> Result<OwnedFd> {
+fn open_when_there(path: &Path, mode: OFlags, deadline: Deadline) -> Result<OwnedFd> {
     loop {
         if let Some(fd) = open(path, mode)? {
             return Ok(fd);
         }
         if !deadline.nap() {
-            let text = format!("no peer at FIFO {} within the time-out; is it running?", path.to_string_lossy());
+            let text = format!("no peer at FIFO {} within the time-out; is it running?", path.display());
             return Err(Error::failed(text));
         }
     }
 }
 
-fn set_buffer(fd: RawFd, buffer: Option<u64>) -> Result<()> {
-    let Some(bytes) = buffer else {
-        return Ok(());
-    };
-    resize(fd, bytes).map_err(|error| refusal(bytes, &error, None))
+fn set_buffer(pipe: &OwnedFd, buffer: Option<u64>) -> Result<()> {
+    buffer.map_or(Ok(()), |bytes| resize(pipe, bytes, None))
 }
 
-fn resize(fd: RawFd, bytes: u64) -> io::Result<()> {
-    // SAFETY: integers only.
-    if unsafe { libc::fcntl(fd, libc::F_SETPIPE_SZ, bytes as i32) } >= 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+/// Fails as [`refusal`].
+fn resize(pipe: &OwnedFd, bytes: u64, fits: Option<(u32, u32)>) -> Result<()> {
+    fcntl_setpipe_size(pipe, bytes as usize).map(drop).map_err(|errno| refusal(bytes, errno, fits))
 }
 
 fn sysctl(name: &str) -> Option<u64> {
@@ -150,13 +132,8 @@ fn user_pages() -> Option<(u64, &'static str)> {
     limits.into_iter().filter(|(pages, _)| *pages > 0).min()
 }
 
-fn page_bytes() -> u64 {
-    // SAFETY: integers only.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
-}
-
 fn pages_of(bytes: u64) -> u64 {
-    bytes.next_power_of_two().div_ceil(page_bytes())
+    bytes.next_power_of_two().div_ceil(page_size() as u64)
 }
 
 /// Error of a pipe that cannot have `bytes` bytes, with the sysctl that limits it. `fits`: number of pipes that got
@@ -164,16 +141,16 @@ fn pages_of(bytes: u64) -> u64 {
 ///
 /// # Source
 /// pipe(7): `/proc/sys/fs/pipe-max-size`, and the pages of all pipes of a user
-fn refusal(bytes: u64, error: &io::Error, fits: Option<(u32, u32)>) -> Error {
-    let head = format!("setting 'buffer={bytes}'");
+fn refusal(bytes: u64, errno: Errno, fits: Option<(u32, u32)>) -> Error {
+    let (head, error) = (format!("setting 'buffer={bytes}'"), std::io::Error::from(errno));
     let most = sysctl("pipe-max-size").unwrap_or(u64::MAX);
-    let text = if error.raw_os_error() != Some(libc::EPERM) {
+    let text = if errno != Errno::PERM {
         format!("{head}: {error}; take a smaller one")
     } else if bytes.next_power_of_two() > most {
         format!("{head}: {error}; without privilege {most} bytes at most, raise sysctl fs.pipe-max-size")
     } else {
         let (pages, name) = user_pages().unwrap_or((0, "pipe-user-pages-soft"));
-        let page_bytes = page_bytes();
+        let page_bytes = page_size();
         let fits = match fits {
             Some((fits, all)) => format!("{fits} of {all} pipes fit"),
             None => format!("{} pipes of this user fit", pages / pages_of(bytes)),
@@ -192,17 +169,14 @@ pub(crate) fn try_buffer(buffer: Option<u64>, count: u32) -> Result<()> {
     // A user who gets more pages than the limit has no limit.
     let most = buffer.zip(user_pages()).map_or(1, |(bytes, (pages, _))| pages / pages_of(bytes) + 1);
     for made in 0..count.min(u32::try_from(most).unwrap_or(u32::MAX)) {
-        let mut ends = [-1; 2];
-        // SAFETY: room for two descriptors.
-        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        let reader = match pipe_with(PipeFlags::CLOEXEC) {
+            Ok((reader, _writer)) => reader,
             // Workers may open more files, and each has one end only.
-            let is_limit_of_files = os::errno() == libc::EMFILE && made > 0;
-            return if is_limit_of_files { Ok(()) } else { Err(Error::last_os("making a pipe")) };
-        }
-        // SAFETY: two new descriptors that nothing else owns.
-        let [reader, _writer] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+            Err(Errno::MFILE) if made > 0 => return Ok(()),
+            Err(errno) => return Err(Error::os("making a pipe", errno.into())),
+        };
         if let Some(bytes) = buffer {
-            resize(reader.as_raw_fd(), bytes).map_err(|error| refusal(bytes, &error, Some((made, count))))?;
+            resize(&reader, bytes, Some((made, count)))?;
         }
         pipes.push(reader);
     }

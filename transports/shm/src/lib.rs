@@ -2,7 +2,6 @@
 //!
 //! Messages are written in place, in distinct chunks of a shared segment, and published by storing one word.
 //! Nothing is copied, and wait `poll` makes no system call. Module `ring` has the details.
-#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 mod atomics;
 mod fan;
@@ -119,13 +118,10 @@ impl Sizes {
 
 /// Bytes available for a new segment: free space of /dev/shm, limited by available memory.
 fn free_bytes() -> Result<u64> {
-    // SAFETY: all zeros is a valid statvfs.
-    let mut space: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: a NUL-terminated path and a structure to fill.
-    if unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &raw mut space) } != 0 {
-        let error = io::Error::last_os_error();
-        return Err(Error::new(Status::Unavailable, format!("/dev/shm is not there: {error}; mount a tmpfs on it")));
-    }
+    let space = rustix::fs::statvfs("/dev/shm").map_err(|errno| {
+        let error = io::Error::from(errno);
+        Error::new(Status::Unavailable, format!("/dev/shm is not there: {error}; mount a tmpfs on it"))
+    })?;
     let in_shm = space.f_bavail.saturating_mul(space.f_frsize);
     Ok(in_shm.min(available_memory().unwrap_or(u64::MAX)))
 }

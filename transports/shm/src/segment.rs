@@ -2,10 +2,10 @@
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::ring::{Control, EventCount, HEAD_BYTES, Place};
-use std::ffi::CString;
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::ptr;
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
+use rustix::io::Errno;
+use std::fs::File;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use tripmeter_abi::{Error, Result, Role, Status};
 
@@ -92,25 +92,32 @@ fn front_bytes(followers: u64) -> u64 {
     PAGE + (followers.saturating_sub(1) * CONTROLS_BYTES).next_multiple_of(PAGE)
 }
 
-/// Mapped segment; the leader's removes its name when dropped.
-pub(crate) struct Segment {
-    memory: *mut u8,
-    geometry: Geometry,
-    /// Name to remove; `None` in a follower.
-    name: Option<CString>,
+/// Path that is removed when dropped.
+struct Name(String);
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
-// SAFETY: the memory is accessed through atomics, or through chunks owned by one end at a time.
-unsafe impl Send for Segment {}
+/// Mapped segment, accessed through atomics, or through chunks owned by one end at a time.
+pub(crate) struct Segment {
+    memory: MmapRaw,
+    geometry: Geometry,
+    /// Name of the leader's; `None` in a follower.
+    _name: Option<Name>,
+}
 
 impl Segment {
     pub(crate) fn create(name: &str, geometry: Geometry, sleeps: bool) -> Result<Self> {
-        let path = shm_name(name)?;
-        let file = open(&path, libc::O_CREAT | libc::O_EXCL)
-            .map_err(|error| Error::os(&format!("creating shared memory '{name}'"), error))?;
-        let mut segment = Self { memory: ptr::null_mut(), geometry, name: Some(path) };
+        let path = path(name)?;
+        let file = open(&path, OFlags::CREATE | OFlags::EXCL);
+        let file = file.map_err(|errno| Error::os(&format!("creating shared memory '{name}'"), errno.into()))?;
+        let path = Name(path);
         reserve(&file, name, geometry.bytes())?;
-        segment.map(&file)?;
+        let segment = Self { memory: map(&file, geometry.bytes())?, geometry, _name: Some(path) };
         segment.fill();
         let front = segment.front();
         front.depth.store(geometry.depth, Ordering::Relaxed);
@@ -122,19 +129,17 @@ impl Segment {
 
     /// Maps the leader's segment and marks `follower`, one of `followers`, as joined. Fails if it is marked already.
     pub(crate) fn join(name: &str, sleeps: bool, follower: u32, followers: u64) -> Result<Self> {
-        let file = open(&shm_name(name)?, 0)
-            .map_err(|error| Error::os(&format!("opening the leader's shared memory '{name}'"), error))?;
-        let length = std::fs::File::from(file.try_clone().map_err(|error| Error::os("dup", error))?)
-            .metadata()
-            .map_err(|error| Error::os(&format!("reading the size of shared memory '{name}'"), error))?
-            .len();
+        let file = open(&path(name)?, OFlags::empty())
+            .map_err(|errno| Error::os(&format!("opening the leader's shared memory '{name}'"), errno.into()))?;
+        let metadata = file.metadata();
+        let length =
+            metadata.map_err(|error| Error::os(&format!("reading the size of shared memory '{name}'"), error))?.len();
         let foreign =
             || Error::failed(format!("shared memory '{name}' ({length} bytes) is not a segment of this version"));
         if length < PAGE {
             return Err(foreign());
         }
-        let mut segment = Self { memory: ptr::null_mut(), geometry: Geometry::whole(length), name: None };
-        segment.map(&file)?;
+        let mut segment = Self { memory: map(&file, length)?, geometry: Geometry::whole(length), _name: None };
         segment.geometry = segment.read_geometry(length, followers).ok_or_else(foreign)?;
         if segment.front().joined[follower as usize].swap(1, Ordering::AcqRel) != 0 {
             let text = format!(
@@ -170,7 +175,7 @@ impl Segment {
                 control,
                 event_count,
                 // SAFETY: the geometry was checked against the size of the mapping.
-                chunks: unsafe { self.memory.add(self.geometry.direction_offset(direction)) },
+                chunks: unsafe { self.memory().add(self.geometry.direction_offset(direction)) },
                 stride: self.geometry.stride as usize,
                 depth: self.geometry.depth as usize,
                 sleeps,
@@ -192,12 +197,16 @@ impl Segment {
         let Some(behind) = u64::from(follower).checked_sub(1) else { return &self.front().controls };
         // SAFETY: this is one of the followers, by the check of the options; the front of a segment has room for all of
         // them, in the mapping; they consist of atomics, all zeros at the start.
-        unsafe { &*self.memory.add((PAGE + behind * CONTROLS_BYTES) as usize).cast::<Controls>() }
+        unsafe { &*self.memory().add((PAGE + behind * CONTROLS_BYTES) as usize).cast::<Controls>() }
+    }
+
+    fn memory(&self) -> *mut u8 {
+        self.memory.as_mut_ptr()
     }
 
     fn front(&self) -> &Front {
         // SAFETY: the mapping is page-aligned and at least a page long, and the front consists of atomics.
-        unsafe { &*self.memory.cast::<Front>() }
+        unsafe { &*self.memory().cast::<Front>() }
     }
 
     fn read_geometry(&self, length: u64, followers: u64) -> Option<Geometry> {
@@ -210,24 +219,12 @@ impl Segment {
         geometries.into_iter().find(|geometry| geometry.bytes() == length)
     }
 
-    fn map(&mut self, file: &OwnedFd) -> Result<()> {
-        let length = self.geometry.bytes() as usize;
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
-        // SAFETY: a new mapping at an address of the kernel's choice; the descriptor is open.
-        let memory = unsafe { libc::mmap(ptr::null_mut(), length, protection, flags, file.as_raw_fd(), 0) };
-        if memory == libc::MAP_FAILED {
-            return Err(Error::last_os(&format!("mapping {length} bytes of shared memory")));
-        }
-        self.memory = memory.cast();
-        Ok(())
-    }
-
     /// Fills the chunks with pseudorandom words, so that the kernel cannot merge pages, and marks them free.
     fn fill(&self) {
         let front_bytes = self.geometry.front_bytes() as usize;
         let words = (self.geometry.bytes() as usize - front_bytes) / size_of::<u64>();
         // SAFETY: the chunks lie behind the front; no other process has been told of the segment yet.
-        let words = unsafe { std::slice::from_raw_parts_mut(self.memory.add(front_bytes).cast::<u64>(), words) };
+        let words = unsafe { std::slice::from_raw_parts_mut(self.memory().add(front_bytes).cast::<u64>(), words) };
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
         for word in &mut *words {
             state ^= state << 13;
@@ -244,7 +241,7 @@ impl Segment {
     fn touch(&self) {
         for offset in (0..self.geometry.bytes() as usize).step_by(PAGE as usize) {
             // SAFETY: inside the mapping; adding 0 changes nothing for other processes.
-            unsafe { AtomicU8::from_ptr(self.memory.add(offset)) }.fetch_add(0, Ordering::Relaxed);
+            unsafe { AtomicU8::from_ptr(self.memory().add(offset)) }.fetch_add(0, Ordering::Relaxed);
         }
     }
 }
@@ -260,48 +257,33 @@ impl Geometry {
     }
 }
 
-impl Drop for Segment {
-    fn drop(&mut self) {
-        if !self.memory.is_null() {
-            // SAFETY: mapped by `map` with this length, and no ring outlives its segment.
-            unsafe { libc::munmap(self.memory.cast(), self.geometry.bytes() as usize) };
-        }
-        if let Some(name) = &self.name {
-            // SAFETY: a NUL-terminated name that this process created.
-            unsafe { libc::shm_unlink(name.as_ptr()) };
-        }
-    }
+fn path(name: &str) -> Result<String> {
+    let path = (!name.contains(['/', '\0'])).then(|| format!("/dev/shm/{name}"));
+    path.ok_or_else(|| Error::new(Status::Invalid, format!("'{}' is not a name of shared memory", name.escape_debug())))
 }
 
-fn shm_name(name: &str) -> Result<CString> {
-    CString::new(format!("/{name}"))
-        .map_err(|_| Error::new(Status::Invalid, format!("'{}' is not a name of shared memory", name.escape_debug())))
+fn map(file: &File, bytes: u64) -> Result<MmapRaw> {
+    let mapped = MmapOptions::new().populate().len(bytes as usize).map_raw(file);
+    mapped.map_err(|error| Error::os(&format!("mapping {bytes} bytes of shared memory"), error))
 }
 
 /// Allocates the pages now, so that a full /dev/shm is an error here and not a fatal signal later.
-fn reserve(file: &OwnedFd, name: &str, bytes: u64) -> Result<()> {
-    // SAFETY: posix_fallocate takes a descriptor and numbers only.
-    let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) };
-    let reason = io::Error::from_raw_os_error(code);
-    match code {
-        0 => Ok(()),
-        libc::ENOSPC | libc::ENOMEM => {
-            let text = format!(
-                "shared memory '{name}' needs {bytes} bytes of /dev/shm: {reason}; \
-                 enlarge it (mount -o remount,size=... /dev/shm), or take a smaller payload or depth"
-            );
-            Err(Error::new(Status::Limit, text))
+fn reserve(file: &File, name: &str, bytes: u64) -> Result<()> {
+    fallocate(file, FallocateFlags::empty(), 0, bytes).map_err(|errno| {
+        let reason = std::io::Error::from(errno);
+        if errno != Errno::NOSPC && errno != Errno::NOMEM {
+            return Error::os(&format!("reserving {bytes} bytes of shared memory '{name}'"), reason);
         }
-        _ => Err(Error::os(&format!("reserving {bytes} bytes of shared memory '{name}'"), reason)),
-    }
+        let text = format!(
+            "shared memory '{name}' needs {bytes} bytes of /dev/shm: {reason}; \
+             enlarge it (mount -o remount,size=... /dev/shm), or take a smaller payload or depth"
+        );
+        Error::new(Status::Limit, text)
+    })
 }
 
-fn open(name: &CString, flags: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: a NUL-terminated name; the descriptor returned is ours alone.
-    let fd = unsafe { libc::shm_open(name.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | flags, 0o600) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: as above.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+/// As `shm_open(3)`; that of rustix follows links.
+fn open(path: &str, flags: OFlags) -> rustix::io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | flags;
+    rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map(File::from)
 }
