@@ -17,7 +17,7 @@ use zenoh::qos::CongestionControl;
 use zenoh::query::{ConsolidationMode, Querier, Query, Queryable, Reply};
 use zenoh::sample::Sample;
 
-/// Time-out of queries, longer than the host's, so that the host counts missing replies.
+/// Time-out of a query. It is longer than the host's, so that the host gives up first and counts the message as lost.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(crate) fn open(meeting: Meeting, answer: Answer, callback: Option<Callback>) -> Box<dyn Link> {
