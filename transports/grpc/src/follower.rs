@@ -1,28 +1,25 @@
 //! The follower's end: the service, over one connection.
 
-use crate::settings::Settings;
 use crate::wire::{Codec, Payload, STREAM, Stream, UNARY};
 use bytes::Bytes;
 use std::convert::Infallible;
-use std::net::TcpListener as Listener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc::{Sender, UnboundedSender, channel};
+use tokio::sync::mpsc::{Sender, UnboundedSender, channel, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
-use tokio_rustls::TlsAcceptor;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::server::Grpc;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
-use tripmeter_abi::{Error, NodeOptions, Result, os};
-use tripmeter_web::acceptor::{self, Acceptor};
+use tripmeter_abi::{Error, Result};
+use tripmeter_web::ByteStream;
 use tripmeter_web::host::RequestSink;
+use tripmeter_web::opening::Service;
 use tripmeter_web::order::Arrived;
 use tripmeter_web::reason::reason;
-use tripmeter_web::tls::accept;
-use tripmeter_web::{own, to_peer};
+use tripmeter_web::server::CallService;
+use tripmeter_web::settings::WebSettings;
 
 pub(crate) struct Opened {
     pub messages: Streaming<Payload>,
@@ -89,69 +86,30 @@ async fn dispatch(handler: Option<Handler>, number: u64, request: http::Request<
     }
 }
 
-/// Serves one connection, over TLS if there is an acceptor; returns once calls may arrive.
-async fn serve(
-    stream: TcpStream,
-    tls: Option<&TlsAcceptor>,
-    settings: &Settings,
-    handler: Option<Handler>,
-) -> Result<()> {
-    stream.set_nodelay(settings.nodelay).map_err(|error| Error::os("setting TCP_NODELAY", error))?;
-    let stream = match tls {
-        None => Stream::new(stream),
-        Some(tls) => Stream::new(accept(tls, stream).await?),
-    };
-    let service = tower::service_fn(move |request| {
-        let handler = handler.clone();
-        // Numbered before the first await, so that numbers follow the order of calls.
-        let number = handler.as_ref().map_or(0, |handler| handler.next.fetch_add(1, Relaxed));
-        async move { Ok::<_, Infallible>(dispatch(handler, number, request).await) }
-    });
-    let served = Server::builder()
-        .initial_stream_window_size(settings.stream_window)
-        .initial_connection_window_size(settings.connection_window)
-        .serve_with_incoming(service, tokio_stream::once(Ok::<_, std::io::Error>(stream)))
-        .await;
-    served.map_err(|error| Error::failed(format!("serving the leader failed: {}", reason(&error))))
+impl Service for Handler {
+    const ACCEPTOR: &str = "grpc-accept";
+
+    async fn serve(handler: Option<Self>, stream: impl ByteStream, settings: &WebSettings) -> Result<()> {
+        let service = tower::service_fn(move |request| {
+            let handler = handler.clone();
+            // Numbered before the first await, so that numbers follow the order of calls.
+            let number = handler.as_ref().map_or(0, |handler| handler.next.fetch_add(1, Relaxed));
+            async move { Ok::<_, Infallible>(dispatch(handler, number, request).await) }
+        });
+        let served = Server::builder()
+            .initial_stream_window_size(settings.stream_window)
+            .initial_connection_window_size(settings.connection_window)
+            .serve_with_incoming(service, tokio_stream::once(Ok::<_, std::io::Error>(Stream::new(stream))))
+            .await;
+        served.map_err(|error| Error::failed(format!("serving the leader failed: {}", reason(&error))))
+    }
 }
 
-pub(crate) struct Called {
-    listener: Listener,
-    tls: Option<TlsAcceptor>,
-    settings: Settings,
-}
+impl CallService for Handler {
+    type Request = Bytes;
 
-impl Called {
-    pub(crate) fn open(options: &NodeOptions, settings: Settings, tls: Option<TlsAcceptor>) -> Result<Self> {
-        let at = own(options);
-        let listener = Listener::bind(at);
-        let listener =
-            listener.map_err(|error| Error::os(&format!("listening at a free port of {}", at.ip()), error))?;
-        listener.set_nonblocking(true).map_err(|error| Error::os("preparing the listener", error))?;
-        Ok(Self { listener, tls, settings })
-    }
-
-    pub(crate) fn address(&self) -> Result<Vec<u8>> {
-        let address = self.listener.local_addr().map_err(|error| Error::os("asking for a socket's address", error))?;
-        Ok(to_peer(address))
-    }
-
-    /// Serves the leader after its greeting. With TLS, an acceptor then serves further peers.
-    pub(crate) async fn connect(self, peer: &[u8], handler: Handler) -> Result<Option<Acceptor>> {
-        let leader = os::of_peer(peer)?;
-        let failed = |error| Error::os("accepting the leader", error);
-        let after = self.listener.try_clone().map_err(failed)?;
-        let listener = TcpListener::from_std(self.listener).map_err(failed)?;
-        let stream = acceptor::accept(&listener, leader).await?;
-        let greeted = handler.greeted.clone();
-        serve(stream, self.tls.as_ref(), &self.settings, Some(handler)).await?;
-        greeted.notified().await;
-        let (tls, settings) = (self.tls, self.settings);
-        // Answers the greetings of accepted peers.
-        let greet = move |stream| {
-            let tls = tls.clone();
-            async move { drop(serve(stream, tls.as_ref(), &settings, None).await) }
-        };
-        settings.tls.then(|| Acceptor::start(after, "grpc-accept", greet)).transpose()
+    fn new(requests: RequestSink<Bytes>, greeted: Arc<Notify>, settings: &WebSettings) -> Self {
+        let (opened, _) = unbounded_channel();
+        Self { requests: Some(requests), opened, greeted, queued: settings.in_flight, next: Arc::default() }
     }
 }

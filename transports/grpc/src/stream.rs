@@ -1,13 +1,11 @@
 //! Variant `stream`: one call for all messages. Both ends work alike once it is open.
 
-use crate::follower::{Called, Handler};
-use crate::leader::{Caller, gone, stream};
-use crate::settings::Settings;
+use crate::follower::Handler;
+use crate::leader::{Calls, gone, stream};
 use crate::wire::Payload;
 use bytes::Bytes;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use tokio::sync::Notify;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Sender, channel, unbounded_channel};
 use tokio_stream::Stream;
@@ -18,11 +16,8 @@ use tripmeter_abi::{Callback, Error, Link, Loan, Message, Result};
 use tripmeter_web::acceptor::Acceptor;
 use tripmeter_web::driver::{Driver, is_in_task};
 use tripmeter_web::host::{message, untakable};
-
-pub(crate) enum Opening {
-    Leader(Caller),
-    Follower(Called),
-}
+use tripmeter_web::opening::{Called, Caller, Opening, unconnected};
+use tripmeter_web::settings::WebSettings;
 
 enum Out {
     Requests(Sender<Payload>),
@@ -46,35 +41,34 @@ pub(crate) struct StreamEnd {
     /// Error with which the task ended.
     failure: Arc<OnceLock<Error>>,
     opening: Option<Opening>,
-    settings: Settings,
+    settings: WebSettings,
     blocks: Blocks,
     driver: Driver,
 }
 
 impl StreamEnd {
-    pub(crate) fn new(
+    pub(crate) fn link(
         driver: Driver,
         opening: Opening,
-        settings: Settings,
-        most_bytes: u64,
+        settings: WebSettings,
         callback: Option<Callback>,
-    ) -> Self {
-        let (blocks, opening, failure) = (Blocks::new(most_bytes), Some(opening), Arc::default());
-        Self { open: None, held: Bytes::new(), callback, failure, opening, settings, blocks, driver }
+    ) -> Box<dyn Link> {
+        let (blocks, opening, failure) = (Blocks::new(settings.max_payload_bytes), Some(opening), Arc::default());
+        Box::new(Self { open: None, held: Bytes::new(), callback, failure, opening, settings, blocks, driver })
     }
 }
 
-async fn lead(caller: Caller, peer: &[u8], queued: usize) -> Result<Open> {
-    let connection = caller.connect(peer).await?;
+async fn lead(caller: Caller, peers: &[Vec<u8>], queued: usize) -> Result<Open> {
+    let Calls(connection) = caller.connect(peers).await?;
     let (out, requests) = channel(queued);
     let messages = stream(connection.clone(), requests).await?;
     Ok(Open { out: Out::Requests(out), messages: Some(messages), _channel: Some(connection), _acceptor: None })
 }
 
-async fn follow(called: Called, peer: &[u8], queued: usize) -> Result<Open> {
+async fn follow(called: Called, peers: &[Vec<u8>], queued: usize) -> Result<Open> {
     let (opened, mut streams) = unbounded_channel();
-    let handler = Handler { requests: None, opened, greeted: Arc::new(Notify::new()), queued, next: Arc::default() };
-    let acceptor = called.connect(peer, handler).await?;
+    let handler = |greeted| Handler { requests: None, opened, greeted, queued, next: Arc::default() };
+    let acceptor = called.connect(peers, handler).await?;
     let opened = streams.recv().await.ok_or_else(|| Error::failed("the leader opened no stream"))?;
     let (out, messages) = (Out::Responses(opened.answers), Some(opened.messages));
     Ok(Open { out, messages, _channel: None, _acceptor: acceptor })
@@ -114,28 +108,19 @@ fn ended() -> Error {
     Error::closed("the other end has ended the stream")
 }
 
-#[cold]
-fn unconnected() -> Error {
-    Error::failed("nobody is connected, or somebody is already")
-}
-
 impl Link for StreamEnd {
     fn address(&mut self) -> Result<Vec<u8>> {
-        match self.opening.as_ref().ok_or_else(unconnected)? {
-            Opening::Leader(caller) => caller.address(),
-            Opening::Follower(called) => called.address(),
-        }
+        self.opening.as_ref().ok_or_else(unconnected)?.address()
     }
 
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        let peer = peers.first().map_or(&[][..], Vec::as_slice);
         let queued = self.settings.in_flight;
         let opened = match self.opening.take().ok_or_else(unconnected)? {
             Opening::Leader(caller) => {
-                self.driver.finish(timeout_ns, "a stream to the follower", lead(caller, peer, queued))
+                self.driver.finish(timeout_ns, "a stream to the follower", lead(caller, peers, queued))
             }
             Opening::Follower(called) => {
-                self.driver.finish(timeout_ns, "a stream from the leader", follow(called, peer, queued))
+                self.driver.finish(timeout_ns, "a stream from the leader", follow(called, peers, queued))
             }
         };
         let mut open = opened?;

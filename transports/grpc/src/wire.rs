@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 use tonic_prost::ProstCodec;
+use tripmeter_web::ByteStream;
 use tripmeter_web::reason::reason;
 
 pub(crate) const UNARY: &str = "/tripmeter.Transport/Unary";
@@ -21,16 +22,13 @@ pub(crate) struct Payload {
 
 pub(crate) type Codec = ProstCodec<Payload, Payload>;
 
-trait Both: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Both for T {}
-
 pub(crate) struct Stream {
-    inner: Box<dyn Both>,
+    inner: Box<dyn ByteStream>,
     ended: Arc<OnceLock<String>>,
 }
 
 impl Stream {
-    pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
+    pub(crate) fn new(stream: impl ByteStream) -> Self {
         Self { inner: Box::new(stream), ended: Arc::default() }
     }
 

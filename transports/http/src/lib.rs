@@ -14,25 +14,18 @@
 
 mod buffer_pool;
 mod client;
-mod connection;
 mod server;
-mod settings;
 
-use client::Client;
-use server::Server;
-use settings::{HTTP1, HTTP2, Settings};
-use std::sync::Arc;
-use tokio::runtime::Runtime;
-use tripmeter_abi::os;
+use client::Requests;
+use server::Handler;
 use tripmeter_abi::{
-    Description, Limits, Link, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Role, Setting, System,
-    UnauthorizedPeer, Variant, Wait, export_transport, locked_version, raw,
+    Description, Error, Limits, NodeOptions, Result, Setting, Status, System, export_transport, locked_version,
 };
-use tripmeter_web::driver::{self, Driver};
-use tripmeter_web::tls;
+use tripmeter_web::node::{WebNode, calling};
+use tripmeter_web::settings::{WebSettings, settings, variant};
 
-/// HTTP has no limit; this is the host's.
-const MOST_BYTES: u64 = 1 << 30;
+const HTTP1: &str = "http1";
+const HTTP2: &str = "http2";
 
 /// System `http`.
 #[derive(Default)]
@@ -40,18 +33,27 @@ pub struct Http;
 
 export_transport!(Http);
 
+impl Http {
+    /// Fails with `Invalid` or `Limit` for settings that are unknown, out of range, or without effect.
+    fn settings(&self, options: &NodeOptions) -> Result<WebSettings> {
+        let description = self.description();
+        let is_set = |setting: &&Setting| options.setting(&setting.name) != setting.default;
+        let mut set = description.settings.iter().filter(is_set).map(|setting| setting.name.as_str());
+        let of_http2 = |name: &&str| ["stream_window", "connection_window", "in_flight"].contains(name);
+        if options.variant == HTTP1
+            && let Some(name) = set.find(of_http2)
+        {
+            let text = format!("setting '{name}' does nothing over {HTTP1}; leave it out, or use {HTTP2}");
+            return Err(Error::new(Status::Invalid, text));
+        }
+        WebSettings::read(&description, options, options.variant == HTTP2)
+    }
+}
+
 impl System for Http {
-    type Node = HttpNode;
+    type Node = WebNode;
 
     fn description(&self) -> Description {
-        let variant = |name, summary| Variant {
-            patterns: vec![Pattern::Ping, Pattern::Publish, Pattern::Call, Pattern::Throughput],
-            waits: vec![Wait::Block, Wait::Poll, Wait::Callback],
-            secure: true,
-            own_threads: true,
-            remote: true,
-            ..Variant::new(name, summary, Path::Tcp)
-        };
         Description {
             system: "http".to_owned(),
             summary: "a POST and its response over TCP, with and without TLS".to_owned(),
@@ -61,95 +63,16 @@ impl System for Http {
                 variant(HTTP1, "HTTP/1.1 over a connection that is kept alive"),
                 variant(HTTP2, "HTTP/2 with prior knowledge"),
             ],
-            settings: vec![
-                Setting::new(
-                    "tls",
-                    "off",
-                    "on | off",
-                    "TLS 1.3, both ends with certificates made for the run",
-                    Names::Nothing,
-                ),
-                Setting::new(
-                    "nodelay",
-                    "on",
-                    "on | off",
-                    "TCP_NODELAY: send at once, without Nagle's algorithm",
-                    Names::Nothing,
-                ),
-                // Defaults of hyper's clients.
-                Setting::new(
-                    "stream_window",
-                    "2097152",
-                    "bytes, 65535 to 2147483647",
-                    "http2: initial flow-control window of a stream at both ends",
-                    Names::Nothing,
-                ),
-                Setting::new(
-                    "connection_window",
-                    "5242880",
-                    "bytes, 65535 to 2147483647",
-                    "http2: initial flow-control window of the connection at both ends",
-                    Names::Nothing,
-                ),
-                Setting::new(
-                    "in_flight",
-                    "default",
-                    "default | 1 to 100",
-                    "http2: requests without a response before the leader waits; default: 16",
-                    Names::Nothing,
-                ),
-            ],
+            settings: settings("http2:", "http2: requests without a response before the leader waits; default: 16"),
             daemon: None,
         }
     }
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
-        let settings = Settings::read(&self.description(), options)?;
-        let refused = UnauthorizedPeer::Plain.code() | UnauthorizedPeer::Foreign.code() | raw::TM_UNAUTHORIZED_LEADS;
-        let unauthorized_peers = if settings.tls { refused } else { 0 };
-        Ok(Limits { max_payload_bytes: MOST_BYTES, packet_bytes: 0, unauthorized_peers })
+        Ok(self.settings(options)?.limits())
     }
 
-    fn open(&self, options: &NodeOptions) -> Result<HttpNode> {
-        let settings = Settings::read(&self.description(), options)?;
-        os::check_payload(options, MOST_BYTES)?;
-        let credentials = if settings.tls { tls::credentials(options)? } else { None };
-        let one_way = matches!(options.pattern, Pattern::Publish | Pattern::Throughput);
-        // Started before the measuring thread is bound to its CPU.
-        let background = (options.role == Role::Leader && one_way).then(driver::background).transpose()?;
-        Ok(HttpNode { options: options.clone(), settings, credentials, background })
-    }
-}
-
-/// Shared by all links of an end, each with its own connection.
-pub struct HttpNode {
-    options: NodeOptions,
-    settings: Settings,
-    credentials: Option<tls::Credentials>,
-    background: Option<Arc<Runtime>>,
-}
-
-impl Node for HttpNode {
-    type Link = Box<dyn Link>;
-
-    fn link(&mut self, options: &LinkOptions) -> Result<Box<dyn Link>> {
-        let polls = self.options.wait == Wait::Poll;
-        // A leader that only publishes receives nothing.
-        let callback = options.callback.filter(|_| self.background.is_none());
-        let driver = match (&self.background, callback) {
-            (Some(runtime), _) => Driver::with_runtime(runtime.clone(), polls),
-            (None, Some(_)) => Driver::running()?,
-            (None, None) => Driver::new(polls)?,
-        };
-        Ok(match self.options.role {
-            Role::Leader => {
-                let tls = self.credentials.as_ref().map(|own| own.connector(self.settings.protocol())).transpose()?;
-                Box::new(Client::open(driver, &self.options, self.settings, tls, callback)?)
-            }
-            Role::Follower => {
-                let tls = self.credentials.as_ref().map(|own| own.acceptor(self.settings.protocol())).transpose()?;
-                Box::new(Server::open(driver, &self.options, self.settings, tls, callback)?)
-            }
-        })
+    fn open(&self, options: &NodeOptions) -> Result<WebNode> {
+        WebNode::open(options, self.settings(options)?, calling::<Requests, Handler>)
     }
 }

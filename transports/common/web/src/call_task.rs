@@ -1,9 +1,12 @@
 //! Calls of a client that are in flight, and the task that makes them under wait `callback`.
 
+use crate::ByteStream;
 use crate::driver::{self, Driver};
 use crate::host::Body;
+use crate::settings::WebSettings;
 use bytes::Bytes;
 use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
@@ -26,14 +29,33 @@ pub fn poll_waiting<B>(waiting: &mut Vec<Call<B>>, context: &mut Context<'_>) ->
 }
 
 /// Connection of a client.
-pub trait Connection: Send + 'static {
+pub trait Connection: Sized + Send + 'static {
     /// Type of answers.
     type Answer: Body;
 
-    /// Waits until another call can begin.
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<()>>;
+    /// True if a call begins when it is first polled, and waits for its turn itself. Otherwise it begins at once, over
+    /// a connection that is ready.
+    const IS_LAZY: bool;
 
-    /// Prepares a call, which begins when it is polled.
+    /// Connects to the follower, which must answer a greeting: only the answer shows that it accepted this end.
+    fn open(stream: impl ByteStream, to: SocketAddr, settings: WebSettings) -> impl Future<Output = Result<Self>>;
+
+    /// True if another call can begin.
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    /// Waits until another call can begin.
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// True if the connection has ended.
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    /// Makes a call.
     fn call(&mut self, body: Bytes) -> Call<Self::Answer>;
 }
 

@@ -28,6 +28,7 @@ pub fn message(data: &Bytes) -> Message {
 }
 
 impl<B: Body> Body for Result<B> {
+    #[inline]
     fn message(&self) -> Result<Message> {
         self.as_ref().map_err(Error::clone)?.message()
     }

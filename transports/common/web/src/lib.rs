@@ -1,22 +1,20 @@
-//! Shared parts of the transports over HTTP: tokio's threads, order of answers, and TLS. Not a transport itself.
+//! Shared parts of the transports over HTTP: nodes, links, settings, tokio's threads, and TLS. Not a transport itself.
 
 pub mod acceptor;
 pub mod call_task;
+mod client;
 pub mod driver;
 pub mod host;
+pub mod node;
+pub mod opening;
 pub mod order;
 pub mod reason;
-pub mod tls;
+pub mod server;
+pub mod settings;
+mod tls;
 
-use std::net::SocketAddr;
-use tripmeter_abi::NodeOptions;
+use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Any free port of the address that this end is bound to.
-pub fn own(options: &NodeOptions) -> SocketAddr {
-    (options.address(), 0).into()
-}
-
-/// Address as a peer receives it.
-pub fn to_peer(address: SocketAddr) -> Vec<u8> {
-    address.to_string().into_bytes()
-}
+/// Connected socket, with or without TLS.
+pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> ByteStream for T {}

@@ -5,6 +5,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use std::fmt::Display;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write;
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_rustls::{TlsAcceptor, TlsConnector, client};
 use tripmeter_abi::{Error, NodeOptions, Result, UnauthorizedPeer};
 
 /// Only name in a certificate, whatever the address: trust is in the run's authority.
@@ -30,13 +31,15 @@ const AUTHORITY: &str = "authority.der";
 const CERTIFICATE: &str = "certificate.der";
 const KEY: &str = "key.der";
 
-/// Name of the follower in its certificate.
-pub fn name() -> ServerName<'static> {
-    ServerName::try_from(NAME).expect("a name of letters")
+/// Connects to the follower at `to`.
+pub async fn connect(tls: &TlsConnector, stream: TcpStream, to: SocketAddr) -> Result<client::TlsStream<TcpStream>> {
+    let name = ServerName::try_from(NAME).expect("a name of letters");
+    let stream = tls.connect(name, stream).await;
+    stream.map_err(|error| Error::failed(format!("TLS with {to} failed: {}", reason(&error))))
 }
 
-/// Accepts a leader. After a refusal it reads for a moment without answering: closing with unread data resets the
-/// connection, and the reason of the refusal is lost.
+/// Accepts a leader. After refusing one, it reads on for a moment before it closes the connection. TCP resets a
+/// connection that is closed with unread data, and then the leader does not receive the reason.
 pub async fn accept(tls: &TlsAcceptor, stream: TcpStream) -> Result<TlsStream<TcpStream>> {
     let (error, mut refused) = match tls.accept(stream).into_fallible().await {
         Ok(stream) => return Ok(stream),
