@@ -4,6 +4,7 @@ use super::*;
 use crate::pairs::AskedPairs;
 use crate::plots::samples::SampleSeries;
 use tripmeter_analysis::check::ResultsCheck;
+use tripmeter_model::pace::Burst;
 
 #[test]
 fn several_results_are_judged_against_the_first() {
