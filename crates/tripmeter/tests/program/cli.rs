@@ -403,7 +403,7 @@ fn doctor_prints_a_table_of_the_cpus_asked_for() {
     let cpu = tripmeter_engine::os::allowed_cpus()[0].to_string();
     let output = tripmeter(&["doctor", "--cpus", &cpu, "--seconds", "0.01"]);
     assert_eq!(output.status.code(), Some(0), "without --strict it only reports");
-    assert!(stderr(&output).contains(&format!("on CPUs {cpu} for 0.01 s")));
+    assert!(stderr(&output).contains(&format!("checking CPUs {cpu} for hiccups")));
     let text = stdout(&output);
     assert!(text.starts_with("level") && text.contains("\ninfo ") && text.contains("not visible here ("), "{text}");
     fails(&["doctor", "--cpus", "4711"], 64, &["CPU 4711", "choose from "]);

@@ -157,7 +157,7 @@ fn a_program_for_parquet_of_another_version_is_named_with_both() {
     let fifo = place.path().join("r/round-01/samples/inmem_queue_block.csv");
     fs::create_dir_all(fifo.parent().unwrap()).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    run(&script, &export).with(66).one_line(&["r/round-01/samples/inmem_queue_block.csv", "is not a file"]);
+    run(&script, &export).with(66).one_line(&["r/round-01/samples/inmem_queue_block.csv", "is not a sample file"]);
 }
 
 #[test]

@@ -374,7 +374,7 @@ fn rates_that_were_missed_are_named_and_costs_are_of_a_message() {
     }
     let document = page_of_one(&bursts);
     assert!(!document.charts().any(|chart| chart.name == "response_by_rate_1024"), "{}", readings(&document));
-    assert!(answer(&document).contains("tcp/nodelay is 2.00 times slower"), "{}", answer(&document));
+    assert!(answer(&document).contains("the next is tcp/nodelay, 1000 /s, ×2.00"), "{}", answer(&document));
     // The cost needs the CPU time of the follower too.
     for cell in manifest.sub_experiments.iter_mut().flat_map(|result| &mut result.cells) {
         for trial in &mut cell.trials {

@@ -172,7 +172,7 @@ fn limits_are_loosened_for_all_of_them_together() {
     check(&loosened, &file, &measured(12.0)).with(1);
     let counts = limits(place.path(), "x,512,closed,all,lost,value,0\n");
     let lossy = write(&place.path().join("b"), &changed(trips(), &[("lost", json!(1))]));
-    check(&loosened, &counts, &measured(11.8)).with(0).says(&["limits plus 0.000 (lost.value)"]);
+    check(&loosened, &counts, &measured(11.8)).with(0).says(&["limits loosened: plus 0.000 (lost.value)"]);
     check(&loosened, &counts, &lossy).with(1);
     let file = limits(place.path(), &[row(512), row(1024)].concat());
     fs::remove_dir_all(runs.join("run-0001")).unwrap();
