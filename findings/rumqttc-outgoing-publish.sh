@@ -84,7 +84,7 @@ async fn main() {
     tokio::time::timeout(Duration::from_secs(60), run(size)).await.expect("no end within 60 s");
 }
 END
-timeout 900 cargo build --quiet --jobs 1 --manifest-path program/Cargo.toml --target-dir target >cargo.log 2>&1 || { cat cargo.log >&2; exit 69; }
+timeout 900 cargo build --quiet --jobs 1 --manifest-path program/Cargo.toml --target-dir build >cargo.log 2>&1 || { cat cargo.log >&2; exit 69; }
 
 printf 'listener 1883 127.0.0.1\nallow_anonymous true\nuser root\n' >broker.conf
 # In a network of its own, with its own ports.
@@ -98,7 +98,7 @@ for _ in {1..500}; do
     ! (: </dev/tcp/127.0.0.1/1883) 2>/dev/null || break
     sleep 0.02
 done
-target/debug/program "$@"
+build/debug/program "$@"
 sed -n 's/.*mosquitto version \([^ ]*\) starting$/broker: Mosquitto \1/p; s/.*Received PUBLISH from publisher (.*, \(m[0-9]*\), .*(\([0-9]*\) bytes))/broker received \1 of \2 bytes/p' broker.log
 END
 run() { timeout 120 unshare --user --map-root-user --net bash run.sh "$@" 2>&1; }
