@@ -2,7 +2,7 @@
 # iceoryx 2.0.3 (Debian 12): a subscriber is SUBSCRIBED although its policy does not fit the publisher's, and nothing arrives.
 #
 # Guess: a subscriber with BLOCK_PRODUCER stays at WAIT_FOR_OFFER while the publisher has the default policy, to discard.
-# Seen: it is SUBSCRIBED all the time and gets nothing. It is SUBSCRIBED without any publisher, too. Only hasSubscribers of the
+# Seen: it is SUBSCRIBED and gets nothing. It is SUBSCRIBED without any publisher, too. Only hasSubscribers of the
 # publisher tells that the two do not fit.
 # Users meet this where they set one side's blocking policy only, and wait for SUBSCRIBED before they send or measure.
 # Source: PortManager::isCompatiblePubSub (iceoryx_posh/source/roudi/port_manager.cpp) refuses the pair; a multi-producer
