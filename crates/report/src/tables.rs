@@ -52,7 +52,7 @@ const AT_A_RATE: PatternTable =
 const CALL: PatternTable = table(Pattern::Call, "", |_| true, latency_of_calls, call::table);
 const LOG: PatternTable = table(Pattern::Log, "", |_| true, |_| Figure::Call, log::table);
 
-/// Tables below those of the patterns; `None` without a line.
+/// Tables that follow the tables of patterns; `None` without a line.
 pub const FURTHER_TABLES: [fn(&MeasuredSide<'_>) -> Option<Table>; 2] = [background::table, replay::table];
 
 /// Every table of a pattern, in the order of the page.
