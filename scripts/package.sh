@@ -85,9 +85,9 @@ tree() {
     install -D -m 644 -t "$share/doc/tripmeter" {README,ARCHITECTURE,CONTRIBUTING,CHANGELOG,SECURITY}.md action.yml \
         packaging/copyright
     sed -i 's/](LICENSE-[A-Z]*)/](copyright)/g' "$share/doc/tripmeter/README.md"
-    for folder in docs docs/plots schema ci archive/queries; do
+    for folder in docs docs/plots schema ci archive/queries findings; do
         mkdir -p "$share/doc/tripmeter/$folder"
-        find "$folder" -maxdepth 1 -type f -regex '.*\.\(md\|svg\|json\|yml\|sql\)' \
+        find "$folder" -maxdepth 1 -type f -regex '.*\.\(md\|svg\|json\|yml\|sql\|sh\)' \
             -exec install -m 644 -t "$share/doc/tripmeter/$folder" {} +
     done
     install -D -m 644 -t "$share/doc/tripmeter/examples/c-transport" examples/c-transport/{Makefile,README.md,example.c}
