@@ -9,7 +9,7 @@ mod error;
 use crate::lanes::AnySystem;
 use crate::os;
 use crate::suggest::did_you_mean;
-use child::{ChildReply, Request};
+use child::{ChildAnswer, Request};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
@@ -70,7 +70,7 @@ impl Entry {
         let description = match &self.source {
             SystemSource::BuiltIn(system) => system.description(),
             SystemSource::Plugin(file) => match self.ask(file, &Request::Describe)? {
-                ChildReply::Description(description) => description,
+                ChildAnswer::Description(description) => description,
                 _ => return Err(self.nonsense(&Request::Describe)),
             },
             SystemSource::Missing { reason } => return Err(self.missing(reason)),
@@ -91,7 +91,7 @@ impl Entry {
             SystemSource::Plugin(file) => {
                 let request = Request::Probe(options.clone());
                 match self.ask(file, &request)? {
-                    ChildReply::Limits(limits) => Ok(limits),
+                    ChildAnswer::Limits(limits) => Ok(limits),
                     _ => Err(self.nonsense(&request)),
                 }
             }
@@ -106,7 +106,7 @@ impl Entry {
             SystemSource::Plugin(file) => {
                 let request = Request::DaemonCommand(options.clone());
                 match self.ask(file, &request)? {
-                    ChildReply::DaemonCommand(command) => Ok(command),
+                    ChildAnswer::DaemonCommand(command) => Ok(command),
                     _ => Err(self.nonsense(&request)),
                 }
             }
@@ -126,11 +126,11 @@ impl Entry {
         remedy(&self.sidecar)
     }
 
-    fn ask(&self, file: &Path, request: &Request) -> Result<ChildReply, RegistryError> {
+    fn ask(&self, file: &Path, request: &Request) -> Result<ChildAnswer, RegistryError> {
         match child::ask(&self.prober, file, self.system(), request)? {
-            ChildReply::Refused { status, message } => Err(tripmeter_abi::Error::new(status, message).into()),
-            ChildReply::NotLoaded { library: Some(library), .. } => Err(self.missing_library(library)),
-            ChildReply::NotLoaded { message, .. } => Err(RegistryError::NotLoaded(message)),
+            ChildAnswer::Refused { status, message } => Err(tripmeter_abi::Error::new(status, message).into()),
+            ChildAnswer::NotLoaded { library: Some(library), .. } => Err(self.missing_library(library)),
+            ChildAnswer::NotLoaded { message, .. } => Err(RegistryError::NotLoaded(message)),
             reply => Ok(reply),
         }
     }
@@ -289,7 +289,7 @@ fn ask_for_name(file: &Path, sidecars: &BTreeMap<String, Sidecar>, prober: &Prob
     File::options().read(true).custom_flags(os::NO_WAIT).open(&file).map_err(unreadable)?;
     let nameless =
         Entry::new(made_up(&file.display().to_string(), "unknown"), SystemSource::Plugin(file.clone()), prober);
-    let ChildReply::Description(description) = nameless.ask(&file, &Request::Describe)? else {
+    let ChildAnswer::Description(description) = nameless.ask(&file, &Request::Describe)? else {
         return Err(nameless.nonsense(&Request::Describe));
     };
     let system = description.system.clone();

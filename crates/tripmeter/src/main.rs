@@ -55,7 +55,7 @@ fn command_line() -> ExitCode {
     let outcome = match cli.command {
         Command::Run(args) => commands::run::run_or_resume(&args),
         Command::Pattern(command) => run(&command.experiment(), &command.parts().1.running),
-        Command::Replay(args) => run(&args.experiment(), &args.pattern.running),
+        Command::Replay(args) => run(&args.experiment(), &args.common.running),
         Command::Ab(args) => commands::ab::ab(&args),
         Command::Choose(args) => commands::choose::choose(&args),
         Command::Explain(args) => commands::explain::explain(&args),

@@ -72,8 +72,8 @@ struct Block([u8; CACHE_LINE]);
 pub(crate) struct Direction {
     blocks: Box<[UnsafeCell<Block>]>,
     stride: usize,
-    /// Deliveries of each buffer that are not returned yet; a free buffer has none.
-    shares: Box<[AtomicU32]>,
+    /// Deliveries of each buffer that are not returned yet; a free buffer has none. A line each, as both ends write to them.
+    shares: Box<[Line<AtomicU32>]>,
     ready: Queue,
     receivers: Box<[Reader]>,
     sender: Line<EventCount>,
@@ -113,7 +113,7 @@ impl Direction {
         Ok(Self {
             blocks: blocks.into_boxed_slice(),
             stride,
-            shares: (0..=depth).map(|_| AtomicU32::new(0)).collect(),
+            shares: (0..=depth).map(|_| Line::default()).collect(),
             ready: Queue::new(depth + 1),
             receivers: event_counts.iter().map(Reader::new).collect(),
             sender: Line::default(),
@@ -179,7 +179,7 @@ impl Sender {
         if next.is_none() {
             return Ok(false);
         }
-        self.direction.shares[buffer as usize].store(self.direction.receivers.len() as u32, Ordering::Relaxed);
+        self.direction.shares[buffer as usize].0.store(self.direction.receivers.len() as u32, Ordering::Relaxed);
         let due_ns = if self.stamps { now_ns() } else { 0 };
         self.direction.ready.push(Parcel { buffer, length, due_ns });
         for receiver in self.direction.receivers.iter().filter(|receiver| receiver.sleeps.load(Ordering::Relaxed)) {
@@ -192,7 +192,7 @@ impl Sender {
     fn find_free(&self, buffer: u32) -> Option<u32> {
         let shares = &self.direction.shares;
         let mut others = (buffer + 1..shares.len() as u32).chain(0..buffer);
-        others.find(|other| shares[*other as usize].load(Ordering::Acquire) == 0)
+        others.find(|other| shares[*other as usize].0.load(Ordering::Acquire) == 0)
     }
 
     #[cold]
@@ -278,11 +278,11 @@ impl Source for Receiver {
     }
 
     fn share(&mut self, buffer: u32, times: u32) {
-        self.direction.shares[buffer as usize].fetch_add(times - 1, Ordering::Relaxed);
+        self.direction.shares[buffer as usize].0.fetch_add(times - 1, Ordering::Relaxed);
     }
 
     fn give_back(&mut self, buffer: u32) {
-        let shares = self.direction.shares[buffer as usize].fetch_sub(1, Ordering::Release);
+        let shares = self.direction.shares[buffer as usize].0.fetch_sub(1, Ordering::Release);
         if shares == 1 && self.direction.sender_sleeps.load(Ordering::Relaxed) {
             self.direction.sender.0.notify();
         }

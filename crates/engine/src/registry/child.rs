@@ -57,7 +57,7 @@ impl Request {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) enum ChildReply {
+pub(super) enum ChildAnswer {
     Description(Description),
     Limits(Limits),
     DaemonCommand(Option<DaemonCommand>),
@@ -105,17 +105,17 @@ fn answer_on_stdin(file: &Path) -> std::io::Result<()> {
     stream.write_all(&serde_json::to_vec(&reply)?)
 }
 
-fn reply_to(file: &Path, request: &Request) -> ChildReply {
+fn reply_to(file: &Path, request: &Request) -> ChildAnswer {
     let plugin = match Plugin::load(file) {
         Ok(plugin) => plugin,
-        Err(error) => return ChildReply::NotLoaded { library: library_missed_by(&error), message: error.to_string() },
+        Err(error) => return ChildAnswer::NotLoaded { library: library_missed_by(&error), message: error.to_string() },
     };
     let answer = match request {
-        Request::Describe => Ok(ChildReply::Description(plugin.description())),
-        Request::Probe(options) => plugin.probe(options).map(ChildReply::Limits),
-        Request::DaemonCommand(options) => plugin.daemon_command(options).map(ChildReply::DaemonCommand),
+        Request::Describe => Ok(ChildAnswer::Description(plugin.description())),
+        Request::Probe(options) => plugin.probe(options).map(ChildAnswer::Limits),
+        Request::DaemonCommand(options) => plugin.daemon_command(options).map(ChildAnswer::DaemonCommand),
     };
-    answer.unwrap_or_else(|error| ChildReply::Refused { status: error.status, message: error.to_string() })
+    answer.unwrap_or_else(|error| ChildAnswer::Refused { status: error.status, message: error.to_string() })
 }
 
 /// Runs the parent's half: starts `prober` for the plugin `file`, and sends it one request.
@@ -124,7 +124,7 @@ pub(super) fn ask(
     file: &Path,
     transport: &str,
     request: &Request,
-) -> Result<ChildReply, RegistryError> {
+) -> Result<ChildAnswer, RegistryError> {
     let no_prober = |error: std::io::Error| RegistryError::NoProber {
         transport: transport.to_owned(),
         program: prober.program.clone(),

@@ -87,7 +87,7 @@ impl PatternCommand {
 
 impl ReplayArgs {
     pub fn experiment(&self) -> ExperimentArgs {
-        let all = self.pattern.experiment(if self.as_calls { Pattern::Call } else { Pattern::Publish });
+        let all = self.common.experiment(if self.as_calls { Pattern::Call } else { Pattern::Publish });
         let (more, transports): (Vec<_>, _) = all.transports.into_iter().partition(|word| is_recording(word));
         let files = [self.recording.clone()].into_iter().chain(more.into_iter().map(PathBuf::from)).collect();
         let Self { speed, from: from_s, until: until_s, .. } = *self;

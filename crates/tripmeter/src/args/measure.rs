@@ -211,7 +211,7 @@ pub struct ReplayArgs {
     #[arg(long)]
     pub as_calls: bool,
     #[command(flatten)]
-    pub pattern: PatternArgs,
+    pub common: PatternArgs,
 }
 
 /// Answer a measuring command that waits with --rendezvous

@@ -27,7 +27,7 @@ impl Command {
         match self {
             Command::Run(args) => MeasuringCommand::of_one(args.experiment(), &args.measuring, &args.running),
             Command::Replay(args) => {
-                MeasuringCommand::of_one(args.experiment(), &args.pattern.measuring, &args.pattern.running)
+                MeasuringCommand::of_one(args.experiment(), &args.common.measuring, &args.common.running)
             }
             Command::Pattern(command) => {
                 let (_, args) = command.parts();
